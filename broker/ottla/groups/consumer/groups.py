@@ -65,9 +65,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
 
     # Groups
 
-    def _apply(self, group: ConsumerGroup, record: GroupRecord) -> bool:
+    def _apply_record(self, group: ConsumerGroup, record: GroupRecord) -> bool:
         before = group.epoch
-        is_deleted = super()._apply(group, record)
+        is_deleted = super()._apply_record(group, record)
         if group.epoch != before:
             group.epoch_changed_ms = self.clock.monotonic_ms()
         return is_deleted

@@ -51,7 +51,7 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
     Attributes:
         group_type: that of all groups here.
         job_kinds: the jobs that end with their group.
-        is_of_other_protocol: returns whether a group with an id is neither of this protocol nor classic.
+        is_of_other_protocol: returns whether a group id belongs to another protocol that is not classic.
     """
 
     group_type: ClassVar[GroupType]
@@ -119,12 +119,12 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
             # A group that only has offsets has no record of its own: this one is of a modern group from now on.
             self.classic.discard_group(group_id)
             group = self.groups[group_id] = self._records.new_group(group_id)
-        if self._apply(group, record):
+        if self._apply_record(group, record):
             self.discard_group(group_id)
         return True
 
-    def _apply(self, group: GroupT, record: GroupRecord) -> bool:
-        """See `RecordReplay.apply`; a subclass notes here what no record stores."""
+    def _apply_record(self, group: GroupT, record: GroupRecord) -> bool:
+        """See `RecordReplay.apply`; subclasses note here what no record stores."""
         return self._records.apply(group, record)
 
     def discard_group(self, group_id: str) -> None:

@@ -63,10 +63,10 @@ class ShareGroups(ModernGroups[ShareGroup, ShareMember]):
             raise self.other_protocol_error(group_id)
         return ShareGroup(group_id)
 
-    def _apply(self, group: ShareGroup, record: GroupRecord) -> bool:
+    def _apply_record(self, group: ShareGroup, record: GroupRecord) -> bool:
         before = group.state_partitions
         group.change_count += 1
-        is_deleted = super()._apply(group, record)
+        is_deleted = super()._apply_record(group, record)
         if group.state_partitions is not before:
             group.state_replayed_ms = self.clock.monotonic_ms()
         return is_deleted
