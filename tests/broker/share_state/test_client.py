@@ -1,7 +1,6 @@
 """Requests to share coordinators: which node, in which order, and how often they are repeated."""
 
 import pytest
-from share_node import KEY, TOPIC_ID, ShareNode
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure
@@ -17,6 +16,7 @@ from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from ottla.wire.messages import read_share_group_state as read_messages
 from ottla.wire.messages import write_share_group_state as write_messages
+from share_node import KEY, TOPIC_ID, ShareNode
 from transaction_node import ScriptedPeers, Sent
 
 OWN, COORDINATOR, NEXT = 1, 2, 3

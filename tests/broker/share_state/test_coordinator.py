@@ -5,7 +5,6 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from share_node import KEY, OTHER_ID, TOPIC_ID, ShareNode
 
 from ottla.errors import ErrorCode, ProtocolError
 from ottla.java_hashes import string_hash
@@ -14,6 +13,7 @@ from ottla.share_state.coordinator import BATCHES_PER_WRITE_MAX, coordinator_has
 from ottla.share_state.log import ShareSnapshot, ShareState, ShareUpdate, decode, encode
 from ottla.share_state.persister import SharePartitionKey, StateBatch
 from ottla.types import format_uuid
+from share_node import KEY, OTHER_ID, TOPIC_ID, ShareNode
 
 INTERVAL_MS = 1_000
 PRUNED = ShareStateConfig(

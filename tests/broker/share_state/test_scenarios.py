@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from share_brokers import NodeInMemory, RunningKafka, ShareBroker
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))

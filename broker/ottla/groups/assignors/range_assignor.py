@@ -19,6 +19,7 @@ from ottla.groups.assignors.types import (
     MemberSubscription,
     SubscriptionType,
 )
+from ottla.java_strings import string_order
 from ottla.purgatory.steps import Steps, sorted_in_steps
 from ottla.types import Uuid
 
@@ -57,6 +58,6 @@ class RangeAssignor:
 
 
 def _order(member: MemberSubscription) -> tuple[bool, bytes]:
-    """Return the key of the order among members; Java compares strings by their UTF-16 units."""
+    """Return the key of the order among members."""
     name = member.member_id if member.instance_id is None else member.instance_id
-    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
+    return member.instance_id is None, string_order(name)

@@ -12,6 +12,7 @@ from typing import Final
 
 import xxhash
 
+from ottla.java_strings import string_length
 from ottla.metadata.topics import PartitionRegistration, TopicImage
 
 _MAGIC: Final = b"\0"
@@ -36,7 +37,7 @@ def topic_hash(topic: TopicImage, racks_of: Callable[[PartitionRegistration], li
         encoded = racks.get(registration.replicas)
         if encoded is None:
             names = sorted(racks_of(registration))
-            encoded = b"".join(_INT32.pack(_utf16_length(name)) + _string(name) for name in names)
+            encoded = b"".join(_INT32.pack(string_length(name)) + _string(name) for name in names)
             racks[registration.replicas] = encoded
         parts.append(_INT32.pack(partition) + encoded)
     return _signed(xxhash.xxh3_64_intdigest(b"".join(head + parts)))
@@ -51,10 +52,6 @@ def group_hash(hashes: Iterable[int]) -> int:
 def _string(text: str) -> bytes:
     data = text.encode("utf-16-le", "surrogatepass")
     return data + _INT32.pack(len(data) // 2)
-
-
-def _utf16_length(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _signed(value: int) -> int:

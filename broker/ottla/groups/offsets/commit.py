@@ -14,6 +14,7 @@ from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.groups.offsets.member_check import CheckPartition, EpochGroup, any_partition, check_commit
+from ottla.java_strings import string_length
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -91,12 +92,7 @@ def failed_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommi
 
 def is_metadata_too_large(metadata: str | None, config: GroupConfig) -> bool:
     """Return whether metadata is longer than ``offset.metadata.max.bytes``, which limits characters as Java counts."""
-    return java_length(metadata or "") > config.offset_metadata_max_bytes
-
-
-def java_length(text: str) -> int:
-    """Return Java's ``String.length``."""
-    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+    return string_length(metadata or "") > config.offset_metadata_max_bytes
 
 
 class CommittedPartition(Protocol):

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
+from ottla.java_strings import string_order
 from ottla.quoting import cut_name
 from ottla.wire.messages import streams_group_describe as described
 from ottla.wire.messages import streams_group_heartbeat as requested
@@ -124,11 +125,6 @@ class Topology:
             for subtopology_id, each in self.subtopologies.items()
             for topic in (*each.source_topics, *(topic.name for topic in each.repartition_source_topics))
         }
-
-
-def java_order(text: str) -> bytes:
-    """Return a key that sorts strings as ``String.compareTo`` does: by UTF-16 code units."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def check_topology(message: requested.Topology) -> None:
@@ -310,12 +306,12 @@ def described_topology(topology: Topology) -> described.Topology:
         subtopologies=[
             described.Subtopology(
                 subtopology_id=each.subtopology_id,
-                source_topics=sorted(each.source_topics, key=java_order),
-                repartition_sink_topics=sorted(each.repartition_sink_topics, key=java_order),
+                source_topics=sorted(each.source_topics, key=string_order),
+                repartition_sink_topics=sorted(each.repartition_sink_topics, key=string_order),
                 state_changelog_topics=described_topics(each.state_changelog_topics),
                 repartition_source_topics=described_topics(each.repartition_source_topics),
             )
-            for each in sorted(topology.subtopologies.values(), key=lambda each: java_order(each.subtopology_id))
+            for each in sorted(topology.subtopologies.values(), key=lambda each: string_order(each.subtopology_id))
         ],
     )
 
@@ -329,5 +325,5 @@ def described_topics(topics: Iterable[InternalTopic]) -> list[described.TopicInf
             replication_factor=topic.replication_factor,
             topic_configs=[described.KeyValue(key=key, value=value) for key, value in topic.configs],
         )
-        for topic in sorted(topics, key=lambda topic: java_order(topic.name))
+        for topic in sorted(topics, key=lambda topic: string_order(topic.name))
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.groups.streams.assignors.sticky_assignor import StickyTaskAssignor
 from ottla.groups.streams.assignors.types import AssignmentMember, GroupSpec, SubtopologyTasks, TaskTopology
 from ottla.groups.streams.tasks import TaskAssignment, Tasks
-from ottla.groups.streams.topology import java_order
+from ottla.java_strings import string_order
 from ottla.purgatory.steps import run_to_end
 from ottla.types import Uuid, format_uuid
 
@@ -20,7 +20,7 @@ Result = list[list[dict[str, list[int]]]]
 
 
 def topology_of(case: Case) -> TaskTopology:
-    subtopologies = sorted(case["subtopologies"], key=lambda each: java_order(each[0]))
+    subtopologies = sorted(case["subtopologies"], key=lambda each: string_order(each[0]))
     return TaskTopology(tuple(SubtopologyTasks(*each) for each in subtopologies))
 
 

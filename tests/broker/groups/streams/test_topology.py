@@ -12,7 +12,6 @@ from ottla.groups.streams.topology import (
     Topology,
     check_topology,
     described_topology,
-    java_order,
     topology_of_record,
     topology_of_request,
     topology_record_value,
@@ -103,10 +102,6 @@ def test_description_is_sorted_by_id_and_name() -> None:
     assert [(config.key, config.value) for config in configs] == [("cleanup.policy", "compact"), ("a", "b")]
     (repartition,) = second.repartition_source_topics
     assert (repartition.name, repartition.partitions, repartition.replication_factor) == ("app-words-repartition", 0, 3)
-
-
-def test_strings_are_ordered_by_utf16_code_units() -> None:
-    assert sorted(["\uffff", "\U0001f600", "10", "2"], key=java_order) == ["10", "2", "\U0001f600", "\uffff"]
 
 
 SOURCES = subtopology("0", sources=["b", "a"])

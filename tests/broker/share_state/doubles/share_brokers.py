@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from share_commands import Topics, to_lines, to_request
-
 from ottla.errors import ErrorCode
 from ottla.simulator.world.single_node import World
 from ottla.types import SHARE_GROUP_STATE_TOPIC, Uuid
@@ -18,6 +16,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRe
 from ottla.wire.messages.registry import ApiKey, response_type
 from ottla.wire.records import iterate_batches, read_records
 from scenario_broker import SocketDriver
+from share_commands import Topics, to_lines, to_request
 
 STATE_TOPIC_PARTITIONS = 3
 UPDATES_PER_SNAPSHOT = 3

@@ -24,8 +24,9 @@ from ottla.groups.streams.topics.problem import (
     summary_of_topics,
 )
 from ottla.groups.streams.topics.repartition import repartition_partition_counts
-from ottla.groups.streams.topology import InternalTopic, Subtopology, Topology, java_order
+from ottla.groups.streams.topology import InternalTopic, Subtopology, Topology
 from ottla.java_hashes import buckets_of_grown, string_hash
+from ottla.java_strings import string_order
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.purgatory.hash_order import in_hash_order
 from ottla.purgatory.steps import Steps
@@ -93,7 +94,7 @@ def _configured_subtopologies(topology: Topology, counts: PartitionCounts) -> St
             f"The subtopologies have {tasks} tasks in all for the partitions of their source topics; a streams group "
             f"has {TASKS_MAX} at most."
         )
-    return {subtopology_id: configured[subtopology_id] for subtopology_id in sorted(configured, key=java_order)}
+    return {subtopology_id: configured[subtopology_id] for subtopology_id in sorted(configured, key=string_order)}
 
 
 def _check_source_topics(topology: Topology, counts: PartitionCounts) -> None:
@@ -106,7 +107,7 @@ def _check_source_topics(topology: Topology, counts: PartitionCounts) -> None:
     if missing:
         raise TopicConfigurationError(
             StreamsStatus.MISSING_SOURCE_TOPICS,
-            f"Source topics {summary_of_topics(sorted(missing, key=java_order))} are missing.",
+            f"Source topics {summary_of_topics(sorted(missing, key=string_order))} are missing.",
         )
 
 

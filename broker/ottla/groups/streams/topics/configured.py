@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ottla.groups.streams.topology import InternalTopic, described_topics, java_order
+from ottla.groups.streams.topology import InternalTopic, described_topics
+from ottla.java_strings import string_order
 from ottla.wire.messages import streams_group_describe as described
 from ottla.wire.messages.create_topics import CreatableTopic
 
@@ -81,8 +82,8 @@ def described_configured_topology(configured: ConfiguredTopology) -> described.T
         subtopologies=[
             described.Subtopology(
                 subtopology_id=subtopology_id,
-                source_topics=sorted(each.source_topics, key=java_order),
-                repartition_sink_topics=sorted(each.repartition_sink_topics, key=java_order),
+                source_topics=sorted(each.source_topics, key=string_order),
+                repartition_sink_topics=sorted(each.repartition_sink_topics, key=string_order),
                 state_changelog_topics=described_topics(each.state_changelog_topics.values()),
                 repartition_source_topics=described_topics(each.repartition_source_topics.values()),
             )

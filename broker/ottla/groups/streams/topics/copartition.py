@@ -8,8 +8,9 @@ from typing import Final
 
 from ottla.groups.streams.topics.partition_counts import PartitionCounts
 from ottla.groups.streams.topics.problem import TopicConfigurationError, incorrectly_partitioned
-from ottla.groups.streams.topology import Subtopology, java_order
+from ottla.groups.streams.topology import Subtopology
 from ottla.java_hashes import buckets_of_grown, string_hash
+from ottla.java_strings import string_order
 from ottla.purgatory.hash_order import in_hash_order
 from ottla.purgatory.steps import Steps
 from ottla.quoting import cut_name
@@ -66,7 +67,7 @@ class _Enforcer:
 
 
 def _different_counts(counts: Mapping[str, int]) -> TopicConfigurationError:
-    listed = ", ".join(f"{cut_name(topic)}={counts[topic]}" for topic in sorted(counts, key=java_order))
+    listed = ", ".join(f"{cut_name(topic)}={counts[topic]}" for topic in sorted(counts, key=string_order))
     return incorrectly_partitioned(f"Following topics do not have the same number of partitions: [{{{listed}}}]")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.streams.topics.configured import ConfiguredSubtopology, ConfiguredTopology
-from ottla.groups.streams.topology import java_order
+from ottla.java_strings import string_order
 from ottla.wire.messages.streams_group_heartbeat import TopicPartition
 
 
@@ -46,7 +46,7 @@ def _topic_partitions(
     tasks: Mapping[str, Collection[int]], subtopologies: Mapping[str, ConfiguredSubtopology], topics: ClusterTopics
 ) -> list[TopicPartition]:
     found: list[TopicPartition] = []
-    for subtopology_id in sorted(tasks, key=java_order):
+    for subtopology_id in sorted(tasks, key=string_order):
         subtopology = subtopologies.get(subtopology_id)
         if subtopology is None:
             continue

@@ -1,8 +1,9 @@
 """The numbers of partitions of repartition topics, derived along the topology.
 
-A number that the client fixed stays. Another repartition topic gets as many partitions as the largest topic has that
-the subtopology reads which writes it, as soon as one of those is known. So the result depends on the order in which
-subtopologies are considered, which in Kafka is that of a hash table, again and again until all numbers are known.
+A number that the client fixed stays. Another repartition topic is written by one subtopology, and gets as many
+partitions as the largest topic which that one reads, as soon as one of those is known. So the result depends on the
+order in which subtopologies are considered, which in Kafka is that of a hash table, again and again until all numbers
+are known.
 
 Here a heap has only the subtopologies of which an input is known, by round and position: the result is the same, and a
 chain of 500 subtopologies in the worst order does not need 500 rounds over all of them.
@@ -88,7 +89,7 @@ def _derive(subtopologies: Sequence[Subtopology], existing: Mapping[str, int], c
                 continue
             counts[sink] = count
             for reader in readers.get(sink, ()):
-                # A subtopology before this one has had its turn in this round.
+                # A subtopology before this one was considered in this round already.
                 heappush(ready, (round_number + (reader <= position), reader))
                 work += 1
         work += 1 + len(subtopology.source_topics) + len(subtopology.repartition_source_topics)
