@@ -15,7 +15,7 @@ from ottla.groups.consumer.describe import describe
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.heartbeat import Heartbeat, PreparedUpgrade, heartbeat
 from ottla.groups.consumer.leave import leave
-from ottla.groups.consumer.member import NOT_SET
+from ottla.groups.consumer.member import NOT_SET, SUBSCRIBED_TOPICS_MAX
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.settings import ConsumerGroupSettings
@@ -28,8 +28,6 @@ from ottla.purgatory.steps import Steps
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-SUBSCRIBED_TOPICS_MAX: Final = 10_000
-"""Topics that one member may name: so many take the loop 12 to 14 ms (docs/limits.md)."""
 _FIRST_VERSION_WITH_CLIENT_MEMBER_ID: Final = 1
 
 

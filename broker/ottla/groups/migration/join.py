@@ -7,7 +7,6 @@ Source: GroupMetadataManager.classicGroupJoinToConsumerGroup of Apache Kafka 4.3
 
 import logging
 from dataclasses import replace
-from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
@@ -16,7 +15,7 @@ from ottla.groups.classic.join import FIRST_VERSION_WITH_REQUIRED_MEMBER_ID, Joi
 from ottla.groups.consumer.advance import new_member_id, reconcile, replace_static_member, update_epoch
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import LAST_MEMBER_GONE, ConsumerGroups
-from ottla.groups.consumer.member import NOT_SET, ConsumerMember
+from ottla.groups.consumer.member import NOT_SET, SUBSCRIBED_TOPICS_MAX, ConsumerMember
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.records import member_record, regex_record
 from ottla.groups.consumer.target import target_for
@@ -35,9 +34,6 @@ from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 log = logging.getLogger(__name__)
-
-SUBSCRIBED_TOPICS_MAX: Final = 10_000
-"""Topics of one member, as for ConsumerGroupHeartbeat."""
 
 JoinResult = CoordinatorResult[GroupRecord, JoinGroupResponse]
 
