@@ -160,7 +160,7 @@ def reset(
 
     Of a share group it sets the start offsets (AlterShareGroupOffsets): the group delivers each record from there on
     again, also those that it has accepted or rejected, and none before. --all-topics of a streams group leaves out its
-    internal topics, which the records that it reads again fill again.
+    internal topics, whose records it writes again while it reads its source topics again.
     """
     target = parse_target(to, shift, file, now_ms=time.time_ns() // 1_000_000)
     if (file is not None) + all_topics + bool(scope) != 1:

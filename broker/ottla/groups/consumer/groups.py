@@ -126,7 +126,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
 
     def apply_upgrade(self, group: ConsumerGroup, records: Sequence[GroupRecord]) -> None:
         """Replace a classic group by ``group``, as the log has done, and replay the records that follow."""
-        log.info("Group %s becomes a consumer group in epoch %d", quoted(group.group_id), group.epoch)
+        log.info("Group %s is a consumer group now, epoch %d", quoted(group.group_id), group.epoch)
         self.classic.discard_group(group.group_id)
         self.groups[group.group_id] = group
         group.epoch_changed_ms = self.clock.monotonic_ms()
@@ -143,8 +143,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
             # A replay of the record would give the members only the protocol that the record has.
             self.discard_group(classic.group_id)
             self.classic.add_converted(classic, rebalance_reason)
+            log.info("Group %s is a classic group now, generation %d", quoted(classic.group_id), classic.generation_id)
 
-        log.info("Group %s becomes a classic group, generation %d", quoted(classic.group_id), classic.generation_id)
         return CoordinatorResult(records=downgrade.records, response=None, apply=apply)
 
     def downgrade_in_slices(self, group_id: str) -> None:

@@ -130,7 +130,11 @@ def _add_converted(
         subscription = _subscription(member, protocol_name)
         _add(group, _converted(member, subscription, group.epoch, _assigned(group, member, topics)))
     except ProtocolError as error:
-        log.warning("Group %s: the metadata of %s is malformed", quoted(group.group_id), quoted(member.member_id))
+        log.warning(
+            "Group %s does not become a consumer group: the subscription of %s is malformed",
+            quoted(group.group_id),
+            quoted(member.member_id),
+        )
         raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
     return subscription
 
@@ -175,7 +179,10 @@ def _assigned(group: ConsumerGroup, member: ClassicMember, topics: ClusterTopics
         return {}
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
-        log.warning("Group %s has assignments with data of an assignor of its own", quoted(group.group_id))
+        log.warning(
+            "Group %s does not become a consumer group: its client-side assignor keeps user data in assignments",
+            quoted(group.group_id),
+        )
         raise _not_upgraded(
             group.group_id,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "

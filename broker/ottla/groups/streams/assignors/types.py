@@ -48,7 +48,10 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyTasks:
-    """The tasks of a subtopology: partitions from 0 to ``task_count``; they have state if it has changelog topics."""
+    """The tasks of a subtopology: one for each partition below ``task_count``.
+
+    They have state if it has changelog topics.
+    """
 
     subtopology_id: str
     task_count: int
