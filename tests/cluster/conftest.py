@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,13 +21,27 @@ from ottla.types import format_uuid
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
+REPORTED_LINES_MAX = 12
+"""Of the log of each node after a failure: warnings and errors, and lines of any level."""
 Launch = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
+
+_clusters = pytest.StashKey["list[ProcessCluster]"]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what its nodes have logged last, and their last warnings."""
+    report = yield
+    if report.failed:
+        nodes = [node for cluster in item.stash.get(_clusters, ()) for node in cluster.nodes.values()]
+        report.sections += [(f"Log of node {node.node_id}", node.last_log_lines()) for node in nodes]
+    return report
 
 
 @dataclass(kw_only=True)
@@ -66,6 +80,12 @@ class Process:
 
     def log_text(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def last_log_lines(self) -> str:
+        lines = self.log_text().splitlines()
+        earlier, last = lines[:-REPORTED_LINES_MAX], lines[-REPORTED_LINES_MAX:]
+        serious = [line for line in earlier if " WARNING " in line or " ERROR " in line]
+        return "\n".join([*serious[-REPORTED_LINES_MAX:], *last])
 
     def start(self) -> None:
         assert not self.is_running
@@ -242,10 +262,10 @@ class ProcessCluster:
 
 @pytest.fixture
 def new_cluster(
-    tmp_path: Path, free_port: Callable[[], int], launch: Launch
+    request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[], int], launch: Launch
 ) -> Iterator[Callable[..., ProcessCluster]]:
     """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
-    made: list[ProcessCluster] = []
+    made = request.node.stash[_clusters] = []
 
     def make(
         *roles: str,
