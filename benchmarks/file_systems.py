@@ -125,8 +125,16 @@ def fail(directory: Path) -> None:
 
 
 def repair(directory: Path) -> None:
-    """Mount the file system again after `fail` or `make_read_only`; no process may have files of it open."""
+    """Mount the file system again after `fail` or `make_read_only`; no process may have files of it open.
+
+    A mount namespace that was made meanwhile, by whatever program, keeps the old mount; the same image would be mounted
+    with its failed file system. So a copy is mounted: what the disk had stored.
+    """
     subprocess.run(["umount", str(directory)], check=True)
+    image = _image(directory)
+    copy = image.with_suffix(".copy")
+    subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+    copy.replace(image)
     _mount(directory)
 
 
