@@ -1,6 +1,5 @@
 """Malformed messages: a ProtocolError, and no memory for missing bytes."""
 
-import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from ottla.errors import ProtocolError
 from ottla.wire.codec import Message, Struct
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from peak_memory import peak_bytes_of
 
 MEMORY_MULTIPLE_MAX = 100
 """Bytes of Python objects for one byte of input: the worst, an object of three empty arrays, is at sixty."""
@@ -96,12 +96,7 @@ def test_unknown_tags_cost_no_more_than_a_multiple_of_their_bytes() -> None:
 
 def peak_of(message_type: type[Message], data: bytes, version: int) -> int:
     """Return the most bytes that were allocated while ``data`` was decoded."""
-    tracemalloc.start()
-    try:
-        decode_or_reject(message_type, data, version)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak_bytes_of(lambda: decode_or_reject(message_type, data, version))
 
 
 def with_empty_elements(struct_type: type[Struct], version: int, path: str = "") -> Iterator[tuple[str, Any]]:
