@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from ottla.admin.snapshot import NodeSnapshot
 from ottla.client_metrics import metrics as client_metrics
 from ottla.controller import metrics as controller
+from ottla.coordinator import metrics as coordinator
 from ottla.groups import metrics as groups
 from ottla.log import metrics as log
 from ottla.metadata import metrics as metadata
@@ -17,6 +18,7 @@ from ottla.network import metrics as network
 from ottla.raft import metrics as raft
 from ottla.replication import metrics as replication
 from ottla.security import metrics as security
+from ottla.share_partitions import metrics as share_partitions
 from ottla.transactions import metrics as transactions
 
 SourceT = TypeVar("SourceT")
@@ -72,7 +74,9 @@ SECTIONS: Final = (
     _of_brokers("Logs", log.LOG_ROWS, lambda it: [each.log for each in it.partitions]),
     _of_brokers("Log directories", log.DIRECTORY_ROWS, lambda it: it.directories),
     _of_brokers("Compaction", log.CLEANER_ROWS, lambda it: it.cleaner),
+    _of_brokers("Coordinators", coordinator.ROWS, lambda it: it.coordinators),
     _of_brokers("Groups", groups.ROWS, lambda it: it.groups),
+    _of_brokers("Share groups", share_partitions.ROWS, lambda it: it.share),
     _of_brokers("Transactions", transactions.ROWS, lambda it: it.transactions),
     _of_brokers("Client metrics", client_metrics.ROWS, lambda it: it.client_metrics),
     _of_brokers("Replication", replication.REPLICATION_ROWS, lambda it: it.replication),

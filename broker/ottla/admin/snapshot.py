@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ottla.client_metrics.metrics import ClientMetricsSample, copy_pushed, sample_client_metrics
 from ottla.controller.metrics import ControllerMetrics
+from ottla.coordinator.metrics import CoordinatorsSample
 from ottla.groups.metrics import GroupCounts
 from ottla.log.cleaner.log_cleaner import CleanerSample
 from ottla.log.metrics import LogDirectorySample, sample_cleaner
@@ -31,7 +32,6 @@ from ottla.network.metrics import (
     sample_slices,
 )
 from ottla.node.node import Node
-from ottla.purgatory.steps import run_to_end
 from ottla.raft.metrics import QuorumSample, sample_quorum
 from ottla.replication.metrics import (
     FetchSessionSample,
@@ -44,9 +44,9 @@ from ottla.replication.metrics import (
     sample_replication,
 )
 from ottla.security.metrics import QuotaSample, sample_denials, sample_throttles
+from ottla.share_partitions.metrics import ShareSample, add_share_partitions, sample_share
 from ottla.transactions.metrics import TransactionSample
 from ottla.types import NodeId
-from ottla.wire.messages.list_groups import ListGroupsRequest
 
 PARTITIONS_PER_SLICE = 250
 
@@ -77,9 +77,11 @@ class NodeSnapshot:
     tls: TlsSample
     authentication: AuthenticationSample
     fetch_sessions: FetchSessionSample
-    groups: GroupCounts
+    share: ShareSample
     transactions: TransactionSample
     client_metrics: ClientMetricsSample
+    coordinators: CoordinatorsSample
+    groups: GroupCounts = field(default_factory=Counter)
     partitions: list[PartitionSample] = field(default_factory=list)
 
     @property
@@ -96,6 +98,8 @@ def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
     for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
         snapshot.partitions += map(sample_partition, partitions[start : start + PARTITIONS_PER_SLICE])
         yield
+    yield from node.groups.count_groups(snapshot.groups)
+    yield from add_share_partitions(node.services.share_partitions, snapshot.share)
     yield from copy_pushed(node.services.client_metrics, snapshot.client_metrics.pushed)
     into.append(snapshot)
 
@@ -124,12 +128,12 @@ def _whole_node(node: Node) -> NodeSnapshot:
         tls=sample_tls(node.tls_metrics, node.clock.wall_ms()),
         authentication=sample_authentication(connections),
         fetch_sessions=sample_fetch_sessions(services.fetch_sessions),
-        groups=_count_groups(node),
+        share=sample_share(services.share_partitions),
         transactions=services.transactions.sample(),
         client_metrics=sample_client_metrics(services.client_metrics),
+        coordinators=CoordinatorsSample(
+            groups=services.groups.count_partitions(),
+            share_groups=services.share_coordinator.count_partitions(),
+            transactions=services.transactions.count_partitions(),
+        ),
     )
-
-
-def _count_groups(node: Node) -> GroupCounts:
-    listed = run_to_end(node.groups.list_groups(ListGroupsRequest())).groups
-    return Counter((group.group_type, group.group_state) for group in listed)

@@ -6,6 +6,7 @@ operations. Every response is a `Delayed`: complete once all that its operation 
 Source: CoordinatorRuntime of Apache Kafka's coordinator-common.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
@@ -132,6 +133,10 @@ class CoordinatorRuntime(Generic[ShardT_co]):
                 self.on_elected(partition, context.leader_epoch, batches)
 
     # Operations
+
+    def count_partitions(self) -> Counter[ContextState]:
+        """Return how many led partitions are in each state."""
+        return Counter(context.state for context in self._contexts.values())
 
     @property
     def is_loading(self) -> bool:

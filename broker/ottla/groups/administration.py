@@ -3,7 +3,7 @@
 Source: GroupCoordinatorService, GroupMetadataManager of Kafka (listGroups, describeGroups, deleteGroups).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from ottla.coordinator.result import CoordinatorResult
@@ -17,6 +17,7 @@ from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.deletion import deletion_records
 from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
+from ottla.groups.metrics import GroupCounts
 from ottla.groups.offsets.delete import tombstone
 from ottla.groups.shard import GroupCoordinatorShard
 from ottla.groups.share.group import ShareGroup
@@ -25,12 +26,13 @@ from ottla.groups.share.state import ShareGroupState
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.state import NAMES_IN_FILTERS as STREAMS_STATES
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, batches
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 DEAD: Final = "Dead"
+COUNTED_PER_SLICE: Final = 1_000
 _STATE_LENGTH_MAX: Final = 32
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
@@ -66,6 +68,14 @@ class GroupAdministration:
                 if number % 32 == 0:
                     yield None
         return response
+
+    def count_groups(self, counts: GroupCounts) -> Iterator[None]:
+        """Count the groups of the partitions that are served, in slices."""
+        for shard in self._runtime.active_shards():
+            for group_type, groups in _groups_by_type(shard).items():
+                for part in batches(list(groups), COUNTED_PER_SLICE):
+                    counts.update((group_type.value, group.state.value) for group in part)
+                    yield
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         """Return a classic group; a group that is none, or does not exist, is Dead, with GROUP_ID_NOT_FOUND."""

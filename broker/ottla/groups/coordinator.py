@@ -3,8 +3,10 @@
 Source: GroupCoordinatorService of Kafka.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
+from ottla.coordinator.context import ContextState
 from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.settings import CoordinatorSettings
@@ -21,6 +23,7 @@ from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.service import ConsumerGroupService
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GROUP_RECORD_SERDE, GroupRecord
+from ottla.groups.metrics import GroupCounts
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.service import OffsetService
 from ottla.groups.shard import GroupCoordinatorShard
@@ -215,6 +218,14 @@ class GroupCoordinator:
 
     def list_groups(self, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
         return self._administration.list_groups(request)
+
+    def count_groups(self, counts: GroupCounts) -> Iterator[None]:
+        """See `GroupAdministration.count_groups`."""
+        return self._administration.count_groups(counts)
+
+    def count_partitions(self) -> Counter[ContextState]:
+        """See `CoordinatorRuntime.count_partitions`."""
+        return self._runtime.count_partitions()
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         return self._administration.describe_group(group_id)

@@ -3,6 +3,7 @@
 Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches of Apache Kafka 4.3.1.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -59,6 +60,13 @@ class SharedPartition(NamedTuple):
 
     partition: Partition
     key: SharePartitionKey
+
+
+class CheckedBatches(NamedTuple):
+    """Acknowledgements of a partition that fit together, and their records by acknowledge type."""
+
+    batches: list[AcknowledgementBatch]
+    records: Counter[int]
 
 
 Acknowledged = dict[TopicIdPartition, Delayed[StateResult]]
@@ -130,26 +138,42 @@ def _acknowledge_partition(
     group_id: str,
     member_id: str,
     wanted: TopicIdPartition,
-    batches: list[AcknowledgementBatch],
+    checked: CheckedBatches,
 ) -> Steps[Delayed[StateResult]]:
+    services = context.services
     partition, key = find_partition(context, group_id, wanted)
-    partition.require_leadership(-1)
-    share_partition = context.services.share_partitions.find(key, partition)
-    if share_partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    now_ms = context.services.clock.monotonic_ms()
-    return (yield from share_partition.acknowledge(member_id, batches, now_ms=now_ms))
+    traffic = services.replicas.traffic_of(partition.topic_partition.topic)
+    traffic.share_acknowledgement_requests += 1
+    try:
+        partition.require_leadership(-1)
+        share_partition = services.share_partitions.find(key, partition)
+        if share_partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except KafkaError:
+        traffic.failed_share_acknowledgement_requests += 1
+        raise
+    now_ms = services.clock.monotonic_ms()
+    written = yield from share_partition.acknowledge(member_id, checked.batches, now_ms=now_ms)
+
+    def count(result: StateResult) -> None:
+        if result.error:
+            traffic.failed_share_acknowledgement_requests += 1
+        else:
+            services.share_partitions.acknowledged.update(checked.records)
+
+    written.on_complete(count)
+    return written
 
 
-def check_batches(sent: Sequence[SentBatch], *, allows_renew: bool) -> Steps[list[AcknowledgementBatch]]:
-    """Return the batches of a partition, in slices.
+def check_batches(sent: Sequence[SentBatch], *, allows_renew: bool) -> Steps[CheckedBatches]:
+    """Return the batches of a partition, and count their records, in slices.
 
     Raises:
         KafkaError: INVALID_REQUEST: ranges out of order, or types that do not fit them or do not exist.
     """
     type_max = AcknowledgeType.RENEW if allows_renew else AcknowledgeType.REJECT
     budget = StepBudget()
-    previous_last, checked = -1, []
+    previous_last, checked = -1, CheckedBatches([], Counter())
     for batch in sent:
         types, size = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         is_in_order = batch.first_offset <= batch.last_offset and batch.first_offset >= previous_last
@@ -162,6 +186,10 @@ def check_batches(sent: Sequence[SentBatch], *, allows_renew: bool) -> Steps[lis
             valid += bytes(part)
             if budget.spend(len(part)):
                 yield None
+        if len(types) == 1:
+            checked.records[types[0]] += size
+        else:
+            checked.records.update({each: valid.count(each) for each in AcknowledgeType})
         previous_last = batch.last_offset
-        checked.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(valid)))
+        checked.batches.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(valid)))
     return checked

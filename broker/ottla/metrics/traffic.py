@@ -10,8 +10,9 @@ from ottla.metrics.registry import MetricRow, Rows, Samples
 class TopicTraffic:
     """Counters of one topic's partitions on this node; they only grow.
 
-    ``fetch_requests`` and ``produce_requests`` count partitions in requests, as Kafka does. Bytes are those of record
-    batches, ``messages_in`` the records in them.
+    Those whose name ends with ``requests`` count partitions in requests. Bytes are those of record batches,
+    ``messages_in`` the records in them; ``timed_out_records`` those that a member of a share group did not acknowledge
+    in time.
     """
 
     messages_in: int = 0
@@ -21,6 +22,10 @@ class TopicTraffic:
     fetch_requests: int = 0
     failed_produce_requests: int = 0
     failed_fetch_requests: int = 0
+    share_fetch_requests: int = 0
+    share_acknowledgement_requests: int = 0
+    failed_share_acknowledgement_requests: int = 0
+    timed_out_records: int = 0
 
     def add(self, other: "TopicTraffic") -> None:
         for name in _NAMES:
@@ -68,7 +73,9 @@ def sample_traffic(traffic: Traffic) -> TrafficSample:
     return TrafficSample({topic: replace(each) for topic, each in traffic.by_topic.items()}, traffic.total())
 
 
-def _row(name: str, attribute: str, help_text: str) -> MetricRow[TrafficSample]:
+def _row(
+    name: str, attribute: str, help_text: str, prefix: str = "kafka_server_brokertopicmetrics"
+) -> MetricRow[TrafficSample]:
     """Return a counter with a sample for all topics, without a label, and one for each topic, as Kafka has them."""
 
     def samples(traffic: TrafficSample) -> Samples:
@@ -76,7 +83,7 @@ def _row(name: str, attribute: str, help_text: str) -> MetricRow[TrafficSample]:
         for topic, counters in sorted(traffic.by_topic.items()):
             yield (topic,), getattr(counters, attribute)
 
-    return MetricRow(f"kafka_server_brokertopicmetrics_{name}_total", "counter", help_text, ("topic",), samples)
+    return MetricRow(f"{prefix}_{name}_total", "counter", help_text, ("topic",), samples)
 
 
 ROWS: Final[Rows[TrafficSample]] = (
@@ -87,4 +94,25 @@ ROWS: Final[Rows[TrafficSample]] = (
     _row("totalfetchrequests", "fetch_requests", "Partitions in fetch requests that were given records."),
     _row("failedproducerequests", "failed_produce_requests", "Partitions in produce requests that failed."),
     _row("failedfetchrequests", "failed_fetch_requests", "Partitions in fetch requests that failed."),
+    _row(
+        "totalsharefetchrequests",
+        "share_fetch_requests",
+        "Partitions in fetch requests of share groups that were given records.",
+    ),
+    _row(
+        "totalshareacknowledgementrequests",
+        "share_acknowledgement_requests",
+        "Partitions in requests that acknowledge records of share groups.",
+    ),
+    _row(
+        "failedshareacknowledgementrequests",
+        "failed_share_acknowledgement_requests",
+        "Partitions in requests that acknowledge records of share groups, of which none was accepted.",
+    ),
+    _row(
+        "acquisitionlocktimeout",
+        "timed_out_records",
+        "Records of share groups that were not acknowledged before their acquisition lock timed out.",
+        "kafka_server_sharepartitionmetrics",
+    ),
 )

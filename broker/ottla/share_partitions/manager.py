@@ -7,8 +7,8 @@ is also dropped when the group's last session on this node ends: the start offse
 Source: SharePartitionManager, SharePartitionCache of Apache Kafka 4.3.1.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
@@ -43,6 +43,9 @@ class SharePartitionManager:
 
     Args of the constructor:
         group_config: returns a group's own settings.
+
+    Attributes:
+        acknowledged: how many records were acknowledged on this node, by acknowledge type.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class SharePartitionManager:
         self._persister = persister
         self.settings = ShareGroupSettings(lambda: self._config, group_config)
         self.sessions = ShareSessionCache(lambda: self._config.share_sessions_max)
+        self.acknowledged: Counter[int] = Counter()
         self._share_partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
         self._by_group: dict[str, dict[SharePartitionKey, None]] = {}
         self._to_check: KeyQueue[SharePartitionKey] = KeyQueue()
@@ -77,6 +81,10 @@ class SharePartitionManager:
     def __len__(self) -> int:
         """Return the number of share-partitions."""
         return len(self._share_partitions)
+
+    def __iter__(self) -> Iterator[tuple[SharePartition, Partition]]:
+        """Yield every share-partition, with the partition that it reads."""
+        return iter(self._share_partitions.values())
 
     def use_config(self, config: SharePartitionsConfig) -> None:
         """Apply settings that were changed while the node runs."""
@@ -247,11 +255,12 @@ class SharePartitionManager:
         self._to_check.append(key)
         if share_partition.due_ms() <= now_ms and key not in self._expiring:
             self._expiring.add(key)
-            self._releases.append(self._expire_locks(share_partition, now_ms))
+            self._releases.append(self._expire_locks(share_partition, partition.topic_partition.topic, now_ms))
 
-    def _expire_locks(self, share_partition: SharePartition, now_ms: int) -> Steps[None]:
+    def _expire_locks(self, share_partition: SharePartition, topic: str, now_ms: int) -> Steps[None]:
         try:
-            yield from share_partition.expire_locks(now_ms)
+            count = yield from share_partition.expire_locks(now_ms)
+            self._replicas.traffic_of(topic).timed_out_records += count
         finally:
             self._expiring.discard(share_partition.key)
 

@@ -231,7 +231,7 @@ class ShareFetchRound:
         self._records += sum(last - first + 1 for first, last, _ in acquired)
         self.size_bytes += len(records)
         traffic = self._replicas.traffic_of(partition.topic_partition.topic)
-        traffic.fetch_requests += 1
+        traffic.share_fetch_requests += 1
         traffic.bytes_out += len(records)
 
     def _archive_aborted(

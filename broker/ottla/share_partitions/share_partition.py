@@ -336,24 +336,25 @@ class SharePartition:
         """Return the time of the next acquisition lock that ends."""
         return self.window.locks.due_ms()
 
-    def expire_locks(self, now_ms: int) -> Steps[None]:
-        """Release records whose lock has timed out: some of them, and the others at the next call."""
-        changes, window, budget = self._changes(), self.window, StepBudget()
+    def expire_locks(self, now_ms: int) -> Steps[int]:
+        """Release records whose lock has timed out: some of them, and the others at the next call; return how many."""
+        changes, window, budget, count = self._changes(), self.window, StepBudget(), 0
         for _ in range(_EXPIRED_PER_CALL):
             lock = window.locks.pop_expired(now_ms)
             if lock is None:
                 break
             for batch in window.overlapping(lock.first_offset, lock.last_offset):
-                changes.expire(batch, lock)
+                count += changes.expire(batch, lock)
             if budget.spend(lock.last_offset - lock.first_offset + 1):
                 yield None
         if not len(changes):
-            return
+            return count
         for _, batches in changes.writes():
             self._send(batches).on_complete(self._on_expiry_written)
             yield None
         window.advance_start()
         self._on_available(self.key)
+        return count
 
     def _on_expiry_written(self, result: StateResult) -> None:
         if result.error:

@@ -47,7 +47,7 @@ class ShareSessionCache:
         self._by_connection: dict[ConnectionId, dict[ShareSessionKey, None]] = {}
         self._counts: dict[str, int] = {}
         """Sessions of each group."""
-        self._partitions = 0
+        self.partition_count = 0
         """Partitions of all sessions."""
 
     def __len__(self) -> int:
@@ -114,20 +114,20 @@ class ShareSessionCache:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         partitions = session.partitions
         before = len(partitions)
-        if before + len(added) > _PARTITIONS_MAX or self._partitions + len(added) > _ALL_PARTITIONS_MAX:
+        if before + len(added) > _PARTITIONS_MAX or self.partition_count + len(added) > _ALL_PARTITIONS_MAX:
             added = [each for each in dict.fromkeys(added) if each not in partitions]
-            if before + len(added) > _PARTITIONS_MAX or self._partitions + len(added) > _ALL_PARTITIONS_MAX:
+            if before + len(added) > _PARTITIONS_MAX or self.partition_count + len(added) > _ALL_PARTITIONS_MAX:
                 raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         partitions.update(dict.fromkeys(added))
         for each in removed:
             partitions.pop(each, None)
-        self._partitions += len(partitions) - before
+        self.partition_count += len(partitions) - before
 
     def close(self, key: ShareSessionKey) -> ShareSession | None:
         """Remove and return the session."""
         session = self._sessions.pop(key, None)
         if session is not None:
-            self._partitions -= len(session.partitions)
+            self.partition_count -= len(session.partitions)
             keys = self._by_connection[session.connection]
             del keys[key]
             if not keys:

@@ -37,8 +37,9 @@ _RECORDS_PER_PART: Final = 16_384
 """Of batches whose records differ: to find the runs of so many takes 200 us."""
 _RENEW: Final = int(AcknowledgeType.RENEW)
 _IS_TYPE: Final = tuple(bytes(255 if value == wanted else 0 for value in range(256)) for wanted in range(5))
-_IS_ACQUIRED: Final = bytes(255 if value & STATE_MASK == ACQUIRED else 0 for value in range(256))
-_IS_OWNED: Final = bytes((0,)) + bytes((255,)) * 255
+_HELD: Final = 255
+_IS_ACQUIRED: Final = bytes(_HELD if value & STATE_MASK == ACQUIRED else 0 for value in range(256))
+_IS_OWNED: Final = bytes((0,)) + bytes((_HELD,)) * 255
 _HELD_RUNS: Final = re.compile(rb"\xff+")
 _OWNED_RUNS: Final = re.compile(rb"\x01+")
 
@@ -98,22 +99,24 @@ class StateChanges:
         """Release what the lock still has of this batch, once that is written."""
         self._change_held(batch, lock, change_table(AcknowledgeType.RELEASE, self._limit))
 
-    def expire(self, batch: InFlightBatch, lock: AcquisitionLock) -> None:
-        """Release what an ended lock still has, for good: nothing waits for the write."""
+    def expire(self, batch: InFlightBatch, lock: AcquisitionLock) -> int:
+        """Release what an ended lock still has, for good: nothing waits for the write; return the number of records."""
         # The locks that the cells name are not found any more, which is as good as none.
-        self._change_held(batch, lock, release_table(self._limit))
+        count = self._change_held(batch, lock, release_table(self._limit))
         self._window.note_available(lock.first_offset)
+        return count
 
-    def _change_held(self, batch: InFlightBatch, lock: AcquisitionLock, table: bytes) -> None:
+    def _change_held(self, batch: InFlightBatch, lock: AcquisitionLock, table: bytes) -> int:
+        """Change the records of the batch that the lock still has; return their number."""
         start, stop = batch.indexes(max(lock.first_offset, self._window.start_offset), lock.last_offset)
         if start >= stop:
-            return
+            return 0
         if batch.cells is None or batch.locks is None:
             if batch.lock != lock.number or batch.cell & STATE_MASK != ACQUIRED:
-                return
+                return 0
             self._window.complete_count += batch.change(start, stop, table)
             self._note(batch.first_offset + start, batch.first_offset + stop - 1)
-            return
+            return stop - start
         old = bytes(batch.cells[start:stop])
         owned = bytes(map(lock.number.__eq__, batch.locks[start:stop])).translate(_IS_OWNED)
         mask = _and(old.translate(_IS_ACQUIRED), owned)
@@ -123,6 +126,7 @@ class StateChanges:
         base = batch.first_offset + start
         for run in _HELD_RUNS.finditer(mask):
             self._note(base + run.start(), base + run.end() - 1)
+        return mask.count(_HELD)
 
     def writes(self) -> Iterator[tuple["StateChanges", tuple[StateBatch, ...]]]:
         """Remove the changes; yield them in parts that are written one by one, each with its records as they will be.

@@ -6,10 +6,12 @@ Source: ShareCoordinatorService, ShareCoordinatorShard of Apache Kafka 4.3.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
+from ottla.coordinator.context import ContextState
 from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.partitioner import partition_for_hash
 from ottla.coordinator.result import CoordinatorResult
@@ -166,6 +168,10 @@ class ShareCoordinator:
     def _delete_before(self, partition: int, offset: Offset, error: ErrorCode) -> None:
         if error is ErrorCode.NONE:
             self._log.delete_before(partition, offset)
+
+    def count_partitions(self) -> Counter[ContextState]:
+        """See `CoordinatorRuntime.count_partitions`."""
+        return self._runtime.count_partitions()
 
     @property
     def is_loading(self) -> bool:

@@ -3,8 +3,10 @@
 Source: TransactionCoordinator of Apache Kafka 4.3.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
+from ottla.coordinator.context import ContextState
 from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -172,6 +174,10 @@ class TransactionCoordinator:
         if metadata is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return metadata
+
+    def count_partitions(self) -> Counter[ContextState]:
+        """See `CoordinatorRuntime.count_partitions`."""
+        return self._runtime.count_partitions()
 
     @property
     def is_loading(self) -> bool:

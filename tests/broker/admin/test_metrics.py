@@ -1,15 +1,26 @@
 """The metrics page: Kafka's names, the node's numbers, and slices that never block the loop for long."""
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.admin.snapshot import PARTITIONS_PER_SLICE, NodeSnapshot, take_snapshot
+from ottla.coordinator.context import ContextState
+from ottla.groups.metrics import GroupCounts
 from ottla.simulator.world.single_node import RunningNode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.records import Record, build_batch
 
@@ -178,6 +189,50 @@ def test_slice_of_a_snapshot_copies_a_bounded_number_of_partitions(running: Runn
 
     assert slices == 4
     assert len(taken[0].partitions) == 2 * PARTITIONS_PER_SLICE + 1
+
+
+def commit_offset(running: RunningNode, group_id: str, topic: str) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    request = OffsetCommitRequest(
+        group_id=group_id, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+    )
+    response = running.connect().ask(request, OffsetCommitResponse, 8)
+    assert response.topics[0].partitions[0].error_code == 0
+
+
+@pytest.fixture
+def many_groups(running: RunningNode) -> int:
+    """Commit offsets of groups without members; return how many there are."""
+    create_topic(running, "flights", 1)
+    running.connect().ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse, 4)
+    running.run_until(lambda: running.node.groups.count_partitions()[ContextState.ACTIVE] == 3)
+    for number in range(20):
+        commit_offset(running, f"g{number}", "flights")
+    return 20
+
+
+def test_groups_and_the_partitions_of_their_coordinator_are_counted(
+    many_groups: int, page: Callable[[], Figures]
+) -> None:
+    figures = page()
+
+    coordinator = "kafka_server_group_coordinator_metrics"
+    assert figures[f"{coordinator}_group_count", (("protocol", "classic"),)] == many_groups
+    assert figures[f"{coordinator}_group_count", (("protocol", "consumer"),)] == 0
+    states = ("loading", "active", "failed")
+    assert [figures[f"{coordinator}_num_partitions", (("state", state),)] for state in states] == [0, 3, 0]
+
+
+def test_slice_of_a_snapshot_counts_a_bounded_number_of_groups(
+    running: RunningNode, many_groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.groups.administration.COUNTED_PER_SLICE", 3)
+    counts: GroupCounts = Counter()
+
+    totals = [counts.total() for _ in running.node.groups.count_groups(counts)]
+
+    assert totals[-1] == many_groups
+    assert max(later - earlier for earlier, later in pairwise([0, *totals])) == 3
 
 
 def test_topic_deleted_during_a_snapshot_is_no_error(running: RunningNode) -> None:

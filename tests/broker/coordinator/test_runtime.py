@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.context import ContextState
 from ottla.coordinator.loader import LOADED_RECORDS_PER_SLICE
 from ottla.coordinator.runtime import RELOAD_INTERVAL_MS
 from ottla.errors import ErrorCode, KafkaError
@@ -45,6 +46,7 @@ def test_long_log_is_loaded_in_slices_while_other_partitions_are_served(idle_nod
     node.start_election()
     for _ in range(2):
         assert node.runtime.is_loading
+        assert node.runtime.count_partitions() == {ContextState.LOADING: 1, ContextState.ACTIVE: 1}
         assert node.runtime.next_deadline_ms() == node.clock.monotonic_ms()
         assert node.read().value == node.increment().value == "COORDINATOR_LOAD_IN_PROGRESS"
         assert node.increment("b").value.startswith("b=")

@@ -1,7 +1,5 @@
 """ShareFetch that waits, records that return to the group, and failures of the share coordinator."""
 
-from typing import Any
-
 import pytest
 
 from ottla.errors import ErrorCode
@@ -9,7 +7,6 @@ from ottla.log.partition_log import AppendOrigin
 from ottla.metadata.metadata_version import SHARE_VERSION
 from ottla.purgatory.steps import run_to_end
 from ottla.share_partitions.share_session_cache import ShareSessionKey
-from ottla.simulator.world.single_node import Client
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
@@ -17,64 +14,11 @@ from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasResponse,
     OpData,
 )
-from ottla.wire.messages.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-)
-from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
+from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchResponse
 from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.wire.records import Record, build_batch
-from share_driver import RECORD_TIME_MS, ShareDriver, leave_out_fields
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> ShareDriver:
-    leave_out_fields(monkeypatch)
-    driver = ShareDriver()
-    driver.topics("t=1")
-    driver.group("g", "share.auto.offset.reset=earliest", "share.record.lock.duration.ms=15000")
-    return driver
-
-
-def fetch_request(driver: ShareDriver, member_id: str, epoch: int = 0, wait_ms: int = 60_000) -> ShareFetchRequest:
-    topics = [FetchTopic(topic_id=driver.names.topic_ids["t"], partitions=[FetchPartition()])] if epoch == 0 else []
-    return ShareFetchRequest(
-        group_id="g",
-        member_id=member_id,
-        share_session_epoch=epoch,
-        max_wait_ms=wait_ms,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=100,
-        batch_size=100,
-        topics=topics,
-    )
-
-
-def acquired_by(client: Client, request: ShareFetchRequest) -> list[tuple[int, int, int]]:
-    return ranges(client.ask(request, ShareFetchResponse, 2))
-
-
-def ranges(response: Any) -> list[tuple[int, int, int]]:
-    return [
-        (each.first_offset, each.last_offset, each.delivery_count)
-        for topic in response.responses
-        for partition in topic.partitions
-        for each in partition.acquired_records
-    ]
-
-
-def acknowledge(driver: ShareDriver, client: Client, epoch: int, first: int, last: int, kind: int) -> ErrorCode:
-    batch = AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[kind])
-    topic = AcknowledgeTopic(
-        topic_id=driver.names.topic_ids["t"], partitions=[AcknowledgePartition(acknowledgement_batches=[batch])]
-    )
-    request = ShareAcknowledgeRequest(group_id="g", member_id="a", share_session_epoch=epoch, topics=[topic])
-    response = client.ask(request, ShareAcknowledgeResponse, 2)
-    return ErrorCode(response.responses[0].partitions[0].error_code)
+from share_driver import RECORD_TIME_MS, ShareDriver
+from share_member_requests import acknowledge, acquired_by, fetch_request, ranges
 
 
 def test_waiting_fetch_is_completed_by_an_append(driver: ShareDriver) -> None:

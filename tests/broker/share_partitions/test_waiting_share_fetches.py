@@ -215,4 +215,4 @@ def test_partitions_of_sessions_are_limited(driver: ShareDriver, monkeypatch: py
     wait_for(driver, "b", 10)
     for _ in range(2):
         wait_for(driver, "a", 20)
-    assert driver.manager.sessions._partitions == 30
+    assert driver.manager.sessions.partition_count == 30
