@@ -136,6 +136,8 @@ class Pipeline:
             outcome = self._handle(connection, route, context, request)
             if isinstance(outcome, GeneratorType):
                 outcome = self._run_handler(connection, route, context, frame, position, outcome)
+        if isinstance(outcome, Delayed) and outcome.is_complete and isinstance(outcome.value, Message):
+            outcome = outcome.value
         if isinstance(outcome, Message) and not connection.responses:
             rest = self._respond(connection, route, context, outcome)
             if rest is None:
