@@ -81,6 +81,19 @@ class Heartbeat:
         has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         return request.rebalance_timeout_ms != NOT_SET and has_subscription and request.topic_partitions is not None
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it says nothing of the member but that it lives, and what it owns."""
+        request = self.request
+        return (
+            self.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.server_assignor is None
+            and request.instance_id is None
+            and request.rack_id is None
+            and request.rebalance_timeout_ms == NOT_SET
+        )
+
 
 def heartbeat(
     groups: ConsumerGroups, beat: Heartbeat
@@ -101,7 +114,7 @@ def heartbeat(
     owned = beat.owned
     member = _member(groups, group, beat, owned, records)
     updated = _with_request(member, beat)
-    if updated != member:
+    if updated is not member and updated != member:
         records.append(member_record(group.group_id, updated))
     has_new_names = updated.subscribed_topic_names != member.subscribed_topic_names
     regex_change = update_regexes(groups, group, member, updated, beat.may_describe, records)
@@ -288,6 +301,9 @@ def _with_request(member: ConsumerMember, beat: Heartbeat) -> ConsumerMember:
     """Return the member with what the request says; what it leaves out has not changed."""
     request = beat.request
     names, regex = beat.subscribed_topic_names, request.subscribed_topic_regex
+    client, known = beat.client, (member.client_id, member.client_host, member.classic)
+    if beat.is_bare and known == (client.client_id, client.host, None):
+        return member
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -297,7 +313,7 @@ def _with_request(member: ConsumerMember, beat: Heartbeat) -> ConsumerMember:
         server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
         subscribed_topic_names=member.subscribed_topic_names if names is None else names,
         subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
-        client_id=beat.client.client_id,
-        client_host=beat.client.host,
+        client_id=client.client_id,
+        client_host=client.host,
         classic=None,
     )

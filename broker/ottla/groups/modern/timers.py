@@ -4,7 +4,7 @@ Source: GroupMetadataManager of Apache Kafka 4.3 (scheduleConsumerGroupSessionTi
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.groups.log import GroupRecord
@@ -13,6 +13,10 @@ from ottla.groups.result import GroupResult
 RETRY_MS: Final = 500
 """After which the removal of a member is written again, if it could not be (Kafka's constant)."""
 
+_Removed: TypeAlias = GroupResult | None
+# Each heartbeat makes a function of this type: as its annotation, the union itself would be made anew each time.
+Removal: TypeAlias = Callable[[], _Removed]
+
 
 class RemovalTimers:
     """The timers of one shard's members, by key."""
@@ -20,18 +24,16 @@ class RemovalTimers:
     def __init__(self, timer: CoordinatorTimer[GroupRecord]) -> None:
         self._timer = timer
 
-    def schedule(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
+    def schedule(self, key: tuple[str, ...], delay_ms: int, remove: Removal) -> None:
         """Call ``remove`` after a time, and again for as long as what it returns cannot be written."""
         self._timer.schedule(key, delay_ms, self._removal(key, remove))
 
-    def schedule_if_absent(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
+    def schedule_if_absent(self, key: tuple[str, ...], delay_ms: int, remove: Removal) -> None:
         """Do the same, unless the timer runs already."""
         self._timer.schedule_if_absent(key, delay_ms, self._removal(key, remove))
 
-    def _removal(
-        self, key: tuple[str, ...], remove: Callable[[], GroupResult | None]
-    ) -> Callable[[], GroupResult | None]:
-        def run() -> GroupResult | None:
+    def _removal(self, key: tuple[str, ...], remove: Removal) -> Removal:
+        def run() -> _Removed:
             result = remove()
             if result is not None:
                 self._timer.schedule(key, RETRY_MS, run)

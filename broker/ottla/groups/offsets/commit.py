@@ -4,7 +4,7 @@ Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit; f
 `member_check`.
 """
 
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
@@ -26,11 +26,12 @@ from ottla.wire.messages.offset_commit import (
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 NO_RETENTION_TIME: Final = -1
 NOT_SET: Final = -1
+CommitResult: TypeAlias = CoordinatorResult[GroupRecord, OffsetCommitResponse]
 
 
 def commit_offsets(
     rebalancer: Rebalancer, epoch_group: EpochGroup | None, request: OffsetCommitRequest, api_version: int
-) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
+) -> CommitResult:
     """Return the records that store the request's offsets, and the response for when they are committed.
 
     ``epoch_group``: the group with the request's id, if there is one that is not classic.
@@ -54,7 +55,7 @@ def commit_offsets(
     now_ms = rebalancer.clock.wall_ms()
     retention_ms = request.retention_time_ms
     expire_ms = NOT_SET if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
-    result: CoordinatorResult[GroupRecord, OffsetCommitResponse] = CoordinatorResult(response=OffsetCommitResponse())
+    result: CommitResult = CoordinatorResult(response=OffsetCommitResponse())
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:

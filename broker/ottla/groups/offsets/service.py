@@ -15,7 +15,7 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.topics import ClusterTopics
-from ottla.groups.offsets.commit import commit_offsets, failed_commit
+from ottla.groups.offsets.commit import CommitResult, commit_offsets, failed_commit
 from ottla.groups.offsets.delete import delete_offsets, tombstone
 from ottla.groups.offsets.fetch import fetch_offsets
 from ottla.groups.offsets.member_check import EpochGroup, check_fetch
@@ -60,7 +60,7 @@ class OffsetService:
     def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Delayed[OffsetCommitResponse]:
         """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
 
-        def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
+        def commit(shard: OffsetShard) -> CommitResult:
             _reject_share_group(shard, request.group_id)
             return commit_offsets(shard.rebalancer, shard.epoch_group(request.group_id), request, api_version)
 
