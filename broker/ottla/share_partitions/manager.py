@@ -255,12 +255,14 @@ class SharePartitionManager:
         self._to_check.append(key)
         if share_partition.due_ms() <= now_ms and key not in self._expiring:
             self._expiring.add(key)
-            self._releases.append(self._expire_locks(share_partition, partition.topic_partition.topic, now_ms))
+            self._releases.append(self._expire_locks(share_partition, partition, now_ms))
 
-    def _expire_locks(self, share_partition: SharePartition, topic: str, now_ms: int) -> Steps[None]:
+    def _expire_locks(self, share_partition: SharePartition, partition: Partition, now_ms: int) -> Steps[None]:
         try:
             count = yield from share_partition.expire_locks(now_ms)
-            self._replicas.traffic_of(topic).timed_out_records += count
+            if self._replicas.holds(partition):
+                # Else the topic may be deleted, and its counters with it.
+                self._replicas.traffic_of(partition.topic_partition.topic).timed_out_records += count
         finally:
             self._expiring.discard(share_partition.key)
 
