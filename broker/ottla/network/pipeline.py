@@ -107,12 +107,9 @@ class Pipeline:
         # Cheaper than a dictionary by role: an enumeration's hash is a call.
         routes = self._broker_routes if info.role is _BROKER else self._controller_routes
         route = routes.get(api_key << 16 | version)
-        if route is None:
-            route = find_route(info.role, api_key, version)
-            if route is None:
-                self._reject_version(connection, api_key, version, correlation_id)
-                return
-            routes[api_key << 16 | version] = route
+        if route is None and (route := _add_route(routes, info.role, api_key, version)) is None:
+            self._reject_version(connection, api_key, version, correlation_id)
+            return
         client_id, position = read_client_id(frame)
         if route.has_flexible_request_header:
             position = skip_header_tags(frame, position)
@@ -410,6 +407,14 @@ class Pipeline:
         if response is None:
             self._on_close(connection, f"{route.api_name} v{route.version} cannot report {error}")
         return response
+
+
+def _add_route(routes: dict[int, Route], role: ListenerRole, api_key: int, version: int) -> Route | None:
+    """Return the route of an API version that is requested for the first time; None if this role has none."""
+    route = find_route(role, api_key, version)
+    if route is not None:
+        routes[api_key << 16 | version] = route
+    return route
 
 
 def _with_frame(connection: Connection, steps: Steps[Any]) -> Steps[Any]:

@@ -14,7 +14,7 @@ RETRY_MS: Final = 500
 """After which the removal of a member is written again, if it could not be (Kafka's constant)."""
 
 _Removed: TypeAlias = GroupResult | None
-# Each heartbeat makes a function of this type: as its annotation, the union itself would be made anew each time.
+# Each heartbeat defines a function of this type, and would evaluate the union if that were its annotation.
 Removal: TypeAlias = Callable[[], _Removed]
 
 
