@@ -275,14 +275,21 @@ class CoordinatorContext(Generic[ShardT_co]):
         At the earliest for the next millisecond: a client may request a rebalance timeout of 0, and an operation that
         schedules itself again must not keep the node from anything else.
         """
-        deadline_ms = self._clock.monotonic_ms() + max(delay_ms, 1)
-        self._timers.schedule((self.partition, *key), deadline_ms, lambda: self.write_if_any(operation()))
+        self._timers.schedule(
+            (self.partition, *key), self._deadline_ms(delay_ms), lambda: self.write_if_any(operation())
+        )
 
     def schedule_if_absent(
         self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], AnyResult | None]
     ) -> None:
         if (self.partition, *key) not in self._timers:
             self.schedule(key, delay_ms, operation)
+
+    def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
+        return self._timers.postpone((self.partition, *key), self._deadline_ms(delay_ms))
+
+    def _deadline_ms(self, delay_ms: int) -> int:
+        return self._clock.monotonic_ms() + max(delay_ms, 1)
 
     def cancel(self, key: tuple[str, ...]) -> None:
         self._timers.cancel((self.partition, *key))

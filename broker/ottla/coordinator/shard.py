@@ -63,6 +63,12 @@ class CoordinatorTimer(Protocol[RecordT]):
     ) -> None:
         """Do the same, unless ``key`` has something scheduled."""
 
+    def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
+        """Let what ``key`` has scheduled run ``delay_ms`` from now.
+
+        Return False if it has nothing scheduled, or only for later: nothing has changed.
+        """
+
     def cancel(self, key: tuple[str, ...]) -> None:
         """Remove what ``key`` has scheduled, if anything."""
 

@@ -36,13 +36,19 @@ class Timers:
 
     def schedule(self, key: Hashable, deadline_ms: int, operation: Operation) -> None:
         """Plan ``operation`` for ``deadline_ms``, instead of what ``key`` had planned before."""
-        timer = self._by_key.get(key)
-        if timer is not None and timer.queued_ms <= deadline_ms:
-            timer.deadline_ms = deadline_ms
-            timer.operation = operation
+        if self.postpone(key, deadline_ms):
+            self._by_key[key].operation = operation
             return
         timer = self._by_key[key] = _Timer(deadline_ms, operation)
         self._push(key, timer)
+
+    def postpone(self, key: Hashable, deadline_ms: int) -> bool:
+        """Move what ``key`` has planned to ``deadline_ms``; return False if it has nothing, or only for later."""
+        timer = self._by_key.get(key)
+        if timer is None or timer.queued_ms > deadline_ms:
+            return False
+        timer.deadline_ms = deadline_ms
+        return True
 
     def cancel(self, key: Hashable) -> None:
         """Drop what ``key`` has planned, if anything."""

@@ -31,6 +31,29 @@ def test_scheduling_again_moves_the_deadline() -> None:
     assert ran == ["sooner", "later"]
 
 
+def test_postponed_timer_runs_what_was_planned_at_its_later_deadline() -> None:
+    timers, ran = Timers(), []
+    timers.schedule("a", 100, lambda: ran.append("a"))
+
+    assert timers.postpone("a", 200)
+
+    assert timers.run_due(199) == 0
+    assert timers.run_due(200) == 1
+    assert ran == ["a"]
+    assert not timers.postpone("a", 300), "it has run"
+
+
+def test_timer_cannot_be_postponed_to_an_earlier_deadline() -> None:
+    timers, ran = Timers(), []
+    timers.schedule("a", 100, lambda: ran.append("a"))
+
+    assert not timers.postpone("a", 99)
+    assert not timers.postpone("unknown", 200)
+
+    assert timers.next_deadline_ms() == 100
+    assert len(timers) == 1
+
+
 def test_run_ends_early_after_at_least_one() -> None:
     timers, ran = Timers(), []
     for number in range(3):

@@ -150,11 +150,11 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
 
     def _start_session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start a member's session, or start it again."""
-        self._timers.schedule(
-            self._session(group_id, member_id),
-            timeout_ms,
-            lambda: self._fence(group_id, member_id, "its session timed out"),
-        )
+        session = self._session(group_id, member_id)
+        if not self._timers.postpone(session, timeout_ms):
+            self._timers.schedule(
+                session, timeout_ms, lambda: self._fence(group_id, member_id, "its session timed out")
+            )
 
     def await_revocation(self, group_id: str, member: RevokingMember) -> None:
         """Remove the member unless it has left its epoch when its rebalance timeout is over."""

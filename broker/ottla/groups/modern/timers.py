@@ -32,6 +32,10 @@ class RemovalTimers:
         """Do the same, unless the timer runs already."""
         self._timer.schedule_if_absent(key, delay_ms, self._removal(key, remove))
 
+    def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
+        """Let the removal that is scheduled wait for ``delay_ms`` from now; return whether it does."""
+        return self._timer.postpone(key, delay_ms)
+
     def _removal(self, key: tuple[str, ...], remove: Removal) -> Removal:
         def run() -> _Removed:
             result = remove()
