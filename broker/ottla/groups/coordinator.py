@@ -42,6 +42,7 @@ from ottla.share_state.persister import Persister
 from ottla.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -158,12 +159,18 @@ class GroupCoordinator:
 
     # Membership
 
-    def prepare_join(self, request: JoinGroupRequest) -> Steps[None]:
+    def prepare_join(self, request: JoinGroupRequest) -> Steps[ConsumerProtocolSubscription | None]:
         """See `ClassicGroupService.prepare_join`."""
         return self._classic.prepare_join(request)
 
-    def join_group(self, client: Client, api_version: int, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
-        return self._classic.join_group(client, api_version, request)
+    def join_group(
+        self,
+        client: Client,
+        api_version: int,
+        request: JoinGroupRequest,
+        subscription: ConsumerProtocolSubscription | None = None,
+    ) -> Delayed[JoinGroupResponse]:
+        return self._classic.join_group(client, api_version, request, subscription)
 
     def sync_group(self, request: SyncGroupRequest) -> Delayed[SyncGroupResponse]:
         return self._classic.sync_group(request)

@@ -23,9 +23,9 @@ def join_group(context: RequestContext, request: JoinGroupRequest) -> Steps[Hand
         request.rebalance_timeout_ms = request.session_timeout_ms
     if not context.may_on_group(Operation.READ, request.group_id):
         return _error_response(context)
-    yield from context.services.groups.prepare_join(request)
+    subscription = yield from context.services.groups.prepare_join(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
-    response = context.services.groups.join_group(client, context.api_version, request)
+    response = context.services.groups.join_group(client, context.api_version, request, subscription)
     if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME:
         return response
     return response.then(_without_null)

@@ -10,6 +10,7 @@ from migrating_groups import MIGRATING, SESSION_MS, assignment, beat, classic_gr
 from ottla.errors import ErrorCode
 from ottla.groups.classic.service import PROTOCOLS_MAX
 from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.consumer.member import SUBSCRIBED_TOPICS_MAX
 from ottla.groups.log import decode
 from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -215,6 +216,20 @@ def test_members_with_many_topics_are_converted_one_at_a_time(node: Any) -> None
     before = contents(node)
     node.restart()
     assert contents(node) == before
+
+
+def test_subscription_with_many_topics_is_decoded_in_slices(node: Any) -> None:
+    beat(node, "c1")
+    request = _join_request("", subscription(*[f"t{number}" for number in range(10_000)]))
+
+    assert sum(1 for _ in node.groups.prepare_join(request)) > 100
+
+
+def test_group_with_more_topics_than_a_member_may_name_is_not_converted(node: Any) -> None:
+    classic_group(node, (), protocols={"range": [f"t{number}" for number in range(SUBSCRIBED_TOPICS_MAX + 1)]})
+
+    assert beat(node, "c1").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert node.consumer_group() is None
 
 
 def test_large_classic_group_that_changes_while_it_is_converted_is_converted_later(node: Any) -> None:

@@ -9,10 +9,10 @@ Source: ClassicGroup of Kafka; KIP-62, KIP-134, KIP-345, KIP-394.
 from collections import Counter
 from typing import Final
 
-from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.state import TRANSITIONS, ClassicGroupState
-from ottla.groups.classic.subscription import subscribed_topics
+from ottla.groups.classic.subscription import SubscribedTopics
 from ottla.purgatory import Delayed
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.sync_group import SyncGroupResponse
@@ -45,7 +45,7 @@ class ClassicGroup:
         "state",
         "state_timestamp_ms",
         "static_members",
-        "subscribed_topics",
+        "subscriptions",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -71,8 +71,8 @@ class ClassicGroup:
         """Whether it was loaded while a consumer group became this group: its members must join again."""
         self.new_member_added = False
         """Whether a member joined during the initial rebalance delay: the delay starts again."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """None if the members' metadata is not that of consumers."""
+        self.subscriptions = SubscribedTopics(None)
+        """Of the members of this generation."""
         self._protocol_support: Counter[str] = Counter()
 
     # State
@@ -99,7 +99,7 @@ class ClassicGroup:
         """Increment the generation and select its protocol; Empty without members, else CompletingRebalance."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.refresh_subscribed_topics()
+        self.keep_subscriptions()
         state = ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY
         self.transition_to(state, wall_ms=wall_ms)
         self.pending_sync.clear()
@@ -274,26 +274,18 @@ class ClassicGroup:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def refresh_subscribed_topics(self) -> None:
-        """Read the subscribed topics from the members' metadata; None if they are not known."""
-        if not self.uses_consumer_protocol:
-            self.subscribed_topics = None
-        elif not self.members:
-            self.subscribed_topics = frozenset()
-        elif self.protocol_name is None:
-            self.subscribed_topics = None
+    def keep_subscriptions(self) -> None:
+        """Keep the metadata of the members as it is now, for `is_subscribed_to`: they may join again with another."""
+        name = self.protocol_name
+        if not self.uses_consumer_protocol or (self.members and name is None):
+            self.subscriptions = SubscribedTopics(None)
         else:
-            name = self.protocol_name
-            try:
-                self.subscribed_topics = subscribed_topics(member.metadata(name) for member in self.members.values())
-            except ProtocolError:
-                self.subscribed_topics = None
+            self.subscriptions = SubscribedTopics([member.metadata(name or "") for member in self.members.values()])
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members read ``topic``; consumers with malformed subscriptions may read any."""
-        if self.subscribed_topics is None:
-            return self.uses_consumer_protocol
-        return topic in self.subscribed_topics
+        """Return whether members read ``topic``; consumers whose topics are not known may read any."""
+        topics = self.subscriptions.topics
+        return self.uses_consumer_protocol if topics is None else topic in topics
 
     def _count_support(self, member: ClassicMember, change: int) -> None:
         for name in {protocol.name for protocol in member.protocols}:

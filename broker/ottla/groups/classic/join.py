@@ -21,6 +21,7 @@ from ottla.purgatory import Delayed
 from ottla.quoting import quoted
 from ottla.types import Uuid
 from ottla.wire.codec.primitives import STRING_BYTES_MAX
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
@@ -29,12 +30,18 @@ FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A JoinGroup in progress; ``response`` completes now or when the join phase ends."""
+    """A JoinGroup in progress.
+
+    Attributes:
+        response: completes now or when the join phase ends.
+        subscription: of a member of a consumer group, if it was decoded already.
+    """
 
     client: Client
     api_version: int
     request: JoinGroupRequest
     response: Delayed[JoinGroupResponse]
+    subscription: ConsumerProtocolSubscription | None = None
 
     def reject(self, error: ErrorCode, member_id: str) -> None:
         self.response.complete(join_error_response(error, member_id))

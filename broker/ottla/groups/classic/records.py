@@ -96,7 +96,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = value.protocol_type or None
     if group.members:
         group.state = ClassicGroupState.STABLE
-    group.refresh_subscribed_topics()
+    group.keep_subscriptions()
     return group
 
 

@@ -34,6 +34,7 @@ from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -62,21 +63,31 @@ class ClassicGroupService:
         self._runtime = runtime
         self._config = config
 
-    def prepare_join(self, request: JoinGroupRequest) -> Steps[None]:
+    def prepare_join(self, request: JoinGroupRequest) -> Steps[ConsumerProtocolSubscription | None]:
         """Do in slices what takes long of a JoinGroup: see `prepare_join` of consumer groups."""
         try:
             shard = self._runtime.context_for(request.group_id).shard
         except KafkaError:
-            return  # `join_group` responds
-        if request.group_id in shard.consumers.groups:
-            yield from prepare_join(shard.consumers.topics, request)
+            return None  # `join_group` responds
+        if request.group_id not in shard.consumers.groups:
+            return None
+        return (yield from prepare_join(shard.consumers.topics, request))
 
-    def join_group(self, client: Client, api_version: int, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
+    def join_group(
+        self,
+        client: Client,
+        api_version: int,
+        request: JoinGroupRequest,
+        subscription: ConsumerProtocolSubscription | None = None,
+    ) -> Delayed[JoinGroupResponse]:
         """Add or keep a member; the response comes when the join phase of the group's rebalance ends.
 
         Of a consumer group that a member of the classic protocol joins, the response comes when the member is stored.
+        ``subscription`` is the result of `prepare_join`.
         """
-        joining = Join(client=client, api_version=api_version, request=request, response=Delayed())
+        joining = Join(
+            client=client, api_version=api_version, request=request, response=Delayed(), subscription=subscription
+        )
         timeout_ms = request.session_timeout_ms
         is_in_range = self._config.min_session_timeout_ms <= timeout_ms <= self._config.max_session_timeout_ms
         if not request.group_id:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from ottla.errors import ProtocolError
 from ottla.groups.modern.topics import ClusterTopics
+from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import (
@@ -41,8 +42,8 @@ def version_of(data: bytes) -> int:
     return version
 
 
-def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Return a member's subscription.
+def decode_subscription(data: bytes) -> Steps[ConsumerProtocolSubscription]:
+    """Return a member's subscription, in slices.
 
     Raises:
         ProtocolError: the bytes are none, or have more than `ENTRIES_MAX` entries.
@@ -50,14 +51,15 @@ def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
     return _decode(ConsumerProtocolSubscription, data)
 
 
-def decode_assignment(data: bytes) -> ConsumerProtocolAssignment:
+def decode_assignment(data: bytes) -> Steps[ConsumerProtocolAssignment]:
     """Return what the leader assigned to a member; raise as `decode_subscription`."""
     return _decode(ConsumerProtocolAssignment, data)
 
 
-def _decode(message_type: type[MessageT], data: bytes) -> MessageT:
+def _decode(message_type: type[MessageT], data: bytes) -> Steps[MessageT]:
     version = min(version_of(data), message_type.versions.last)
-    return message_type.decode_from(data, version, _VERSION.size, entries_max=ENTRIES_MAX)[0]
+    message, _ = yield from message_type.decode_in_steps(data, version, _VERSION.size, entries_max=ENTRIES_MAX)
+    return message
 
 
 def encode_assignment(assigned: Mapping[Uuid, Iterable[int]], version: int, topics: ClusterTopics) -> bytes:

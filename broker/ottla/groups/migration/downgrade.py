@@ -97,19 +97,18 @@ def downgrade_in_steps(
         return None
     name = classic.protocol_name = classic.select_protocol()
     yield None
-    subscribed: set[str] = set()
     for portion in portions(members, size_of_consumer):
         try:
             for member in portion:
                 metadata = classic.members[member.member_id].metadata(name)
-                subscribed |= subscribed_topics([metadata])
+                subscribed_topics([metadata])
                 assignment = encode_assignment(owned[member.member_id], version_of(metadata), topics)
                 classic.members[member.member_id].assignment = assignment
         except ProtocolError as error:
             log.warning("Group %s does not become a classic group: %s", quoted(group.group_id), error)
             return None
         yield None
-    classic.subscribed_topics = frozenset(subscribed)
+    classic.keep_subscriptions()
     tombstones = yield from encoded_in_steps(group_tombstones(group, renamed))
     assignments = {each.member_id: each.assignment for each in classic.members.values()}
     record = record_of(classic, assignments, has_leader=not must_rebalance)

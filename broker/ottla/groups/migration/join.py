@@ -38,13 +38,17 @@ log = logging.getLogger(__name__)
 JoinResult = CoordinatorResult[GroupRecord, JoinGroupResponse]
 
 
-def prepare_join(topics: ClusterTopics, request: JoinGroupRequest) -> Steps[None]:
-    """Hash the topics in slices that `join_consumer_group` is going to compare."""
+def prepare_join(topics: ClusterTopics, request: JoinGroupRequest) -> Steps[ConsumerProtocolSubscription | None]:
+    """Decode the member's subscription in slices, and hash the topics that `join_consumer_group` is going to compare.
+
+    Return None if there is none that it accepts: it responds.
+    """
     try:
-        names = _subscription_of(request).topics
+        subscription = yield from _subscription_of(request)
     except KafkaError:
-        return  # `join_consumer_group` responds
-    yield from topics.prepare(names)
+        return None
+    yield from topics.prepare(subscription.topics)
+    return subscription
 
 
 def join_consumer_group(groups: ConsumerGroups, group: ConsumerGroup, joining: Join) -> JoinResult:
@@ -63,7 +67,7 @@ def join_consumer_group(groups: ConsumerGroups, group: ConsumerGroup, joining: J
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if _must_know_its_id(joining):
         return CoordinatorResult(response=join_error_response(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-    subscription = _subscription_of(request)
+    subscription = joining.subscription or run_to_end(_subscription_of(request))
     records: list[GroupRecord] = []
     member = _member(groups, group, request, member_id, records)
     updated = _with_request(member, joining, subscription)
@@ -101,10 +105,10 @@ def _must_know_its_id(joining: Join) -> bool:
     return is_new and joining.api_version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID
 
 
-def _subscription_of(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+def _subscription_of(request: JoinGroupRequest) -> Steps[ConsumerProtocolSubscription]:
     """Return the subscription in the first of the member's protocols, which all have the same."""
     try:
-        subscription = decode_subscription(request.protocols[0].metadata if request.protocols else b"")
+        subscription = yield from decode_subscription(request.protocols[0].metadata if request.protocols else b"")
     except ProtocolError as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
     if len(subscription.topics) > SUBSCRIBED_TOPICS_MAX:

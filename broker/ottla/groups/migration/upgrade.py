@@ -15,7 +15,7 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.member import ConsumerMember
+from ottla.groups.consumer.member import SUBSCRIBED_TOPICS_MAX, ConsumerMember
 from ottla.groups.consumer.records import (
     current_assignment_record,
     epoch_record,
@@ -28,7 +28,7 @@ from ottla.groups.migration.consumer_protocol import decode_assignment, decode_s
 from ottla.groups.migration.sizes import encoded_in_steps, portions, size_of_classic
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.purgatory.steps import Steps
-from ottla.quoting import quoted
+from ottla.quoting import one_line, quoted
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.group_log import ClassicMemberMetadata, ClassicProtocol
@@ -90,7 +90,7 @@ def upgrade_in_steps(classic: ClassicGroup, config: GroupConfig, topics: Cluster
     claims: dict[str, ConsumerProtocolSubscription] = {}
     for portion in portions(list(classic.members.values()), size_of_classic):
         for member in portion:
-            subscription = _add_converted(group, member, protocol_name, topics)
+            subscription = yield from _add_converted(group, member, protocol_name, topics)
             if subscription.owned_partitions:
                 claims[member.member_id] = subscription
         yield None
@@ -124,27 +124,32 @@ def _not_upgraded(group_id: str, reason: str) -> KafkaError:
 
 def _add_converted(
     group: ConsumerGroup, member: ClassicMember, protocol_name: str | None, topics: ClusterTopics
-) -> ConsumerProtocolSubscription:
+) -> Steps[ConsumerProtocolSubscription]:
     """Add a classic member with what it is assigned; return its subscription."""
     try:
-        subscription = _subscription(member, protocol_name)
-        _add(group, _converted(member, subscription, group.epoch, _assigned(group, member, topics)))
+        subscription = yield from _subscription(member, protocol_name)
+        assigned = yield from _assigned(group, member, topics)
+        _add(group, _converted(member, subscription, group.epoch, assigned))
     except ProtocolError as error:
         log.warning(
-            "Group %s does not become a consumer group: the subscription of %s is malformed",
+            "Group %s does not become a consumer group: the subscription or assignment of %s: %s",
             quoted(group.group_id),
             quoted(member.member_id),
+            one_line(str(error)),
         )
         raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
     return subscription
 
 
-def _subscription(member: ClassicMember, protocol_name: str | None) -> ConsumerProtocolSubscription:
+def _subscription(member: ClassicMember, protocol_name: str | None) -> Steps[ConsumerProtocolSubscription]:
     metadata = next((each.metadata for each in member.protocols if each.name == protocol_name), None)
     if metadata is None:
         # It is joining, and does not support the protocol of the last generation.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return decode_subscription(metadata)
+    subscription = yield from decode_subscription(metadata)
+    if len(subscription.topics) > SUBSCRIBED_TOPICS_MAX:
+        raise ProtocolError(f"it has {len(subscription.topics)} topics; consumer groups permit {SUBSCRIBED_TOPICS_MAX}")
+    return subscription
 
 
 def _converted(
@@ -174,10 +179,10 @@ def classic_metadata(session_timeout_ms: int, protocols: list[JoinGroupRequestPr
     )
 
 
-def _assigned(group: ConsumerGroup, member: ClassicMember, topics: ClusterTopics) -> MemberAssignment:
+def _assigned(group: ConsumerGroup, member: ClassicMember, topics: ClusterTopics) -> Steps[MemberAssignment]:
     if not member.assignment:
         return {}
-    assignment = decode_assignment(member.assignment)
+    assignment = yield from decode_assignment(member.assignment)
     if assignment.user_data:
         log.warning(
             "Group %s does not become a consumer group: its client-side assignor keeps user data in assignments",

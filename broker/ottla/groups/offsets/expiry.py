@@ -33,15 +33,17 @@ def expire_offsets(
     expired: list[GroupRecord] = []
     are_all_expired = not store.has_open_transaction(group.group_id)
     for topic, partitions in store.of_group(group.group_id).items():
-        if retention_start is None or group.is_subscribed_to(topic):
-            are_all_expired = False
-            continue
-        for partition, value in partitions.items():
-            key = OffsetKey(group.group_id, topic, partition)
-            if _is_expired(value, retention_start, now_ms, retention_ms) and not store.is_pending(key):
-                expired.append(tombstone(key))
-            else:
-                are_all_expired = False
+        keys = [
+            key
+            for partition, value in partitions.items()
+            if retention_start is not None and _is_expired(value, retention_start, now_ms, retention_ms)
+            if not store.is_pending(key := OffsetKey(group.group_id, topic, partition))
+        ]
+        # Last: to find out which topics a group subscribes to may take milliseconds.
+        if keys and group.is_subscribed_to(topic):
+            keys = []
+        expired += map(tombstone, keys)
+        are_all_expired = are_all_expired and len(keys) == len(partitions)
     if are_all_expired and group.is_empty:
         expired += deletion_records(group)
     return expired
@@ -55,8 +57,7 @@ def _retention_start(group: ClassicGroup | EpochGroup) -> RetentionStart | None:
         emptied_ms = group.state_timestamp_ms
         return _commit_time if emptied_ms is None else lambda _: emptied_ms
     is_simple = group.protocol_type is None
-    knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
-    if is_simple or (knows_topics and group.state is ClassicGroupState.STABLE):
+    if is_simple or (group.uses_consumer_protocol and group.state is ClassicGroupState.STABLE):
         return _commit_time
     return None
 
