@@ -13,9 +13,7 @@ from ottla.groups.result import GroupResult
 RETRY_MS: Final = 500
 """After which the removal of a member is written again, if it could not be (Kafka's constant)."""
 
-_Removed: TypeAlias = GroupResult | None
-# Each heartbeat defines a function of this type, and would evaluate the union if that were its annotation.
-Removal: TypeAlias = Callable[[], _Removed]
+Removal: TypeAlias = Callable[[], GroupResult | None]
 
 
 class RemovalTimers:
@@ -30,14 +28,15 @@ class RemovalTimers:
 
     def schedule_if_absent(self, key: tuple[str, ...], delay_ms: int, remove: Removal) -> None:
         """Do the same, unless the timer runs already."""
-        self._timer.schedule_if_absent(key, delay_ms, self._removal(key, remove))
+        if not self._timer.is_scheduled(key):
+            self.schedule(key, delay_ms, remove)
 
     def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
         """Let the removal that is scheduled wait for ``delay_ms`` from now; return whether it does."""
         return self._timer.postpone(key, delay_ms)
 
     def _removal(self, key: tuple[str, ...], remove: Removal) -> Removal:
-        def run() -> _Removed:
+        def run() -> GroupResult | None:
             result = remove()
             if result is not None:
                 self._timer.schedule(key, RETRY_MS, run)
