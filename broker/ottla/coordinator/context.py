@@ -279,11 +279,8 @@ class CoordinatorContext(Generic[ShardT_co]):
             (self.partition, *key), self._deadline_ms(delay_ms), lambda: self.write_if_any(operation())
         )
 
-    def schedule_if_absent(
-        self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], AnyResult | None]
-    ) -> None:
-        if (self.partition, *key) not in self._timers:
-            self.schedule(key, delay_ms, operation)
+    def is_scheduled(self, key: tuple[str, ...]) -> bool:
+        return (self.partition, *key) in self._timers
 
     def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
         return self._timers.postpone((self.partition, *key), self._deadline_ms(delay_ms))

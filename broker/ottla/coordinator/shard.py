@@ -55,13 +55,8 @@ class CoordinatorTimer(Protocol[RecordT]):
     ) -> None:
         """Run ``operation`` ``delay_ms`` from now and write its result; replaces what ``key`` had scheduled before."""
 
-    def schedule_if_absent(
-        self,
-        key: tuple[str, ...],
-        delay_ms: int,
-        operation: Callable[[], CoordinatorResult[RecordT, None] | None],
-    ) -> None:
-        """Do the same, unless ``key`` has something scheduled."""
+    def is_scheduled(self, key: tuple[str, ...]) -> bool:
+        """Return whether ``key`` has something scheduled that has not run yet."""
 
     def postpone(self, key: tuple[str, ...], delay_ms: int) -> bool:
         """Let what ``key`` has scheduled run ``delay_ms`` from now.

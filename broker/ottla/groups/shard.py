@@ -62,7 +62,6 @@ class GroupCoordinatorShard:
             settings=consumer_settings,
             topics=topics,
             clock=clock,
-            random=random,
             timer=timer,
             classic=self.rebalancer,
             is_of_other_protocol=lambda group_id: group_id in self.shares.groups or group_id in self.streams.groups,
@@ -83,7 +82,7 @@ class GroupCoordinatorShard:
             classic=self.rebalancer,
             is_of_other_protocol=lambda group_id: group_id in self.consumers.groups or group_id in self.shares.groups,
         )
-        self._modern: tuple[ModernGroups[Any, Any], ...] = (self.consumers, self.shares, self.streams)
+        self._modern: tuple[ModernGroups[Any, Any, Any], ...] = (self.consumers, self.shares, self.streams)
         self._config = config
         self._clock = clock
         self._timer = timer

@@ -192,7 +192,7 @@ def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult 
         return None
     if other is None or joining.request.member_id != NO_MEMBER_ID:
         return join(shard.rebalancer, joining)
-    kind: ModernGroups[Any, Any] = shard.streams if isinstance(other, StreamsGroup) else shard.consumers
+    kind: ModernGroups[Any, Any, Any] = shard.streams if isinstance(other, StreamsGroup) else shard.consumers
     kind.discard_group(group_id)
     result = join(shard.rebalancer, joining)
     assert result is not None, "a new group has a record"

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def new_member_id(groups: ConsumerGroups) -> str:
-    return format_uuid(groups.random.uuid())
+    return format_uuid(groups.classic.random.uuid())
 
 
 def replace_static_member(

@@ -4,12 +4,10 @@ Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, *Timeout).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.coordinator.shard import CoordinatorTimer
-from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.consumer.fencing import removal_records
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import ConsumerMember, MemberState
@@ -22,9 +20,7 @@ from ottla.groups.migration.downgrade import Downgrade, downgrade_in_steps, ends
 from ottla.groups.migration.sizes import fits_in_place, size_of_consumer
 from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.modern.jobs import GroupJob, in_job
-from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.result import GroupResult
-from ottla.ports import Clock, Random
 from ottla.purgatory.steps import run_to_end
 from ottla.quoting import quoted
 
@@ -40,28 +36,12 @@ LAST_MEMBER_GONE: Final = "its last member of the consumer protocol is gone"
 ResponseT = TypeVar("ResponseT")
 
 
-class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
+class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember, ConsumerGroupSettings]):
     """The consumer groups of one shard."""
 
     group_type = GroupType.CONSUMER
     job_kinds = (ASSIGNMENT_JOB, REGEX_JOB, DOWNGRADE_JOB)
-
-    def __init__(
-        self,
-        *,
-        settings: ConsumerGroupSettings,
-        topics: ClusterTopics,
-        clock: Clock,
-        random: Random,
-        timer: CoordinatorTimer[GroupRecord],
-        classic: Rebalancer,
-        is_of_other_protocol: Callable[[str], bool],
-    ) -> None:
-        super().__init__(
-            REPLAY, topics=topics, clock=clock, timer=timer, classic=classic, is_of_other_protocol=is_of_other_protocol
-        )
-        self.settings = settings
-        self.random = random
+    record_replay = REPLAY
 
     # Groups
 

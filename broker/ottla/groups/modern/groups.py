@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 GroupT = TypeVar("GroupT", bound=ModernGroup[Any, Any])
 MemberT = TypeVar("MemberT")
+SettingsT = TypeVar("SettingsT")
 ResponseT = TypeVar("ResponseT")
 
 
@@ -45,35 +46,39 @@ class RevokingMember(Protocol):
     def rebalance_timeout_ms(self) -> int: ...
 
 
-class ModernGroups(ABC, Generic[GroupT, MemberT]):
+class ModernGroups(ABC, Generic[GroupT, MemberT, SettingsT]):
     """The groups of one protocol.
 
     Attributes:
         group_type: that of all groups here.
         job_kinds: the jobs that end with their group.
+        record_replay: replays their records.
+        settings: of the node, and of each group.
         is_of_other_protocol: returns whether a group id belongs to another protocol that is not classic.
     """
 
     group_type: ClassVar[GroupType]
     job_kinds: ClassVar[tuple[str, ...]]
+    record_replay: ClassVar[RecordReplay[Any]]
 
     def __init__(
         self,
-        records: RecordReplay[GroupT],
         *,
+        settings: SettingsT,
         topics: ClusterTopics,
         clock: Clock,
         timer: CoordinatorTimer[GroupRecord],
         classic: Rebalancer,
         is_of_other_protocol: Callable[[str], bool],
     ) -> None:
+        self.settings = settings
         self.topics = topics
         self.clock = clock
         self.classic = classic
         self.is_of_other_protocol = is_of_other_protocol
         self.jobs = GroupJobs(timer)
         self.groups: dict[str, GroupT] = {}
-        self._records = records
+        self._timer = timer
         self._timers = RemovalTimers(timer)
 
     # Groups
@@ -108,7 +113,7 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
-        if not self._records.includes(record):
+        if not self.record_replay.includes(record):
             return False
         group_id: str = record.key.group_id  # type: ignore[attr-defined]
         group = self.groups.get(group_id)
@@ -118,14 +123,14 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
                 return True
             # A group that only has offsets has no record of its own: this one is of a modern group from now on.
             self.classic.discard_group(group_id)
-            group = self.groups[group_id] = self._records.new_group(group_id)
+            group = self.groups[group_id] = self.record_replay.new_group(group_id)
         if self._apply_record(group, record):
             self.discard_group(group_id)
         return True
 
     def _apply_record(self, group: GroupT, record: GroupRecord) -> bool:
         """See `RecordReplay.apply`; subclasses note here what no record stores."""
-        return self._records.apply(group, record)
+        return self.record_replay.apply(group, record)
 
     def discard_group(self, group_id: str) -> None:
         """Remove a group, if it exists, with its jobs and timers."""

@@ -3,48 +3,29 @@
 Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, shareGroupFenceMember, *Timeout).
 """
 
-from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.coordinator.shard import CoordinatorTimer
-from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.groups import ModernGroups
-from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import epoch_record, member_tombstones
 from ottla.groups.share.replay import REPLAY
 from ottla.groups.share.settings import ShareGroupSettings
-from ottla.ports import Clock
 
 ASSIGNMENT_JOB: Final = "share-assignment"
 
 ResponseT = TypeVar("ResponseT")
 
 
-class ShareGroups(ModernGroups[ShareGroup, ShareMember]):
+class ShareGroups(ModernGroups[ShareGroup, ShareMember, ShareGroupSettings]):
     """The share groups of one shard."""
 
     group_type = GroupType.SHARE
     job_kinds = (ASSIGNMENT_JOB,)
-
-    def __init__(
-        self,
-        *,
-        settings: ShareGroupSettings,
-        topics: ClusterTopics,
-        clock: Clock,
-        timer: CoordinatorTimer[GroupRecord],
-        classic: Rebalancer,
-        is_of_other_protocol: Callable[[str], bool],
-    ) -> None:
-        super().__init__(
-            REPLAY, topics=topics, clock=clock, timer=timer, classic=classic, is_of_other_protocol=is_of_other_protocol
-        )
-        self.settings = settings
+    record_replay = REPLAY
 
     # Groups
 

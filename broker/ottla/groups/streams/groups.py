@@ -7,47 +7,27 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.coordinator.shard import CoordinatorTimer
-from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord, group_metadata_record
 from ottla.groups.modern.groups import ModernGroups
-from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.result import GroupResult
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import MemberState, StreamsMember
 from ottla.groups.streams.records import removal_records
 from ottla.groups.streams.replay import REPLAY
 from ottla.groups.streams.settings import StreamsGroupSettings
-from ottla.ports import Clock
 
 ASSIGNMENT_JOB: Final = "streams-assignment"
 
 ResponseT = TypeVar("ResponseT")
 
 
-class StreamsGroups(ModernGroups[StreamsGroup, StreamsMember]):
+class StreamsGroups(ModernGroups[StreamsGroup, StreamsMember, StreamsGroupSettings]):
     """The streams groups of one shard."""
 
     group_type = GroupType.STREAMS
     job_kinds = (ASSIGNMENT_JOB,)
-
-    def __init__(
-        self,
-        *,
-        settings: StreamsGroupSettings,
-        topics: ClusterTopics,
-        clock: Clock,
-        timer: CoordinatorTimer[GroupRecord],
-        classic: Rebalancer,
-        is_of_other_protocol: Callable[[str], bool],
-    ) -> None:
-        super().__init__(
-            REPLAY, topics=topics, clock=clock, timer=timer, classic=classic, is_of_other_protocol=is_of_other_protocol
-        )
-        self.settings = settings
-        self._timer = timer
-        self._delayed: set[str] = set()
+    record_replay = REPLAY
 
     # Groups
 
@@ -72,26 +52,18 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsMember]):
     def discard_group(self, group_id: str) -> None:
         super().discard_group(group_id)
         self._timer.cancel(_initial_rebalance(group_id))
-        self._delayed.discard(group_id)
 
     # The first assignment of a group waits for more members
 
     def is_delayed(self, group_id: str) -> bool:
         """Return whether the first assignment of the group still waits for more members."""
-        return group_id in self._delayed
+        return self._timer.is_scheduled(_initial_rebalance(group_id))
 
     def delay_assignment(self, group_id: str, assign: Callable[[], GroupResult | None]) -> None:
         """Call ``assign`` when more members had time to join; the time is not extended by them."""
         delay_ms = self.settings.initial_rebalance_delay_ms(group_id)
-        if delay_ms <= 0 or group_id in self._delayed:
-            return
-        self._delayed.add(group_id)
-
-        def run() -> GroupResult | None:
-            self._delayed.discard(group_id)
-            return assign()
-
-        self._timer.schedule(_initial_rebalance(group_id), delay_ms, run)
+        if delay_ms > 0 and not self.is_delayed(group_id):
+            self._timer.schedule(_initial_rebalance(group_id), delay_ms, assign)
 
     # Timers
 
