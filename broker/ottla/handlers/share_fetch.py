@@ -248,11 +248,19 @@ def _response(
         acquisition_lock_timeout_ms=manager.settings.record_lock_duration_ms(session.key.group_id)
     )
     fetched = {} if fetch is None else fetch.fetched
-    listed = dict.fromkeys((*acknowledged, *fetched))
+    given = dict.fromkeys((*acknowledged, *fetched))
+    listed = given
     if request.share_session_epoch == INITIAL_EPOCH and request.max_records > 0 and request.max_bytes > 0:
-        listed |= session.partitions
+        # As in Kafka, the first response of a session also lists partitions that have been read in vain.
+        listed = given | session.partitions
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for number, wanted in enumerate(listed, 1):
+        if number % LISTED_PER_STEP == 0:
+            yield None
+        if wanted not in given:
+            share_partition = manager.current(SharePartitionKey(session.key.group_id, *wanted))
+            if share_partition is None or not share_partition.can_acquire():
+                continue
         topic = topics.get(wanted.topic_id)
         if topic is None:
             topic = topics[wanted.topic_id] = ShareFetchableTopicResponse(topic_id=wanted.topic_id)
@@ -265,8 +273,6 @@ def _response(
         if name is not None and (data.error_code in MOVED or data.acknowledge_error_code in MOVED):
             add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
         topic.partitions.append(data)
-        if number % LISTED_PER_STEP == 0:
-            yield None
     return response
 
 
