@@ -1,4 +1,4 @@
-"""Durations are read as by Java, apart from signs; the results are those of JDK 17."""
+"""Durations are read as by Java; the results are those of JDK 17. Kafka rejects negative ones."""
 
 import pytest
 
@@ -17,6 +17,16 @@ from ottla.config.durations import parse_duration_ms
         ("P1DT2H3M4.5S", 93_784_500),
         ("PT000000000000000000000001M", 60_000),
         ("P106751991167300D", 9_223_372_036_854_720_000_000),
+        ("+PT11M", 660_000),
+        ("PT+1H", 3_600_000),
+        ("PT-1H+70M", 600_000),
+        ("P-1DT48H", 86_400_000),
+        ("-PT-1.5S", 1_500),
+        ("PT2M-0.5S", 119_500),
+        ("PT1,5S", 1_500),
+        ("PT1.S", 1_000),
+        ("-PT0S", 0),
+        ("P7Dt", 604_800_000),
     ],
 )
 def test_duration_has_the_milliseconds_of_java(text: str, duration_ms: int) -> None:
@@ -31,6 +41,11 @@ def test_duration_has_the_milliseconds_of_java(text: str, duration_ms: int) -> N
         "P",
         "PT",
         "P1DT",
+        "Pt",
+        "P+-1D",
+        "-P1D",
+        "PT-0.5S",
+        "P1DT-9223372036854775808S",
         "PT1.1234567890S",
         pytest.param("PT\u0661S", id="arabic-digit"),
         "P106751991167301D",
