@@ -32,16 +32,16 @@ def _end_sessions_early(set_attribute: SetAttribute) -> None:
     set_attribute(ConsumerGroupSettings, "session_timeout_ms", lambda self, group_id: 2_000)
 
 
-IN_MIGRATING_GROUPS: dict[str, int] = {"seeds_from": 24, "seeds_step": 32, "seeds_max": 280}
+IN_MIGRATING_GROUPS: dict[str, int] = {"seeds_from": 24, "seeds_step": 32, "seeds_max": 1_016}
 """The seeds whose runs have a group of members that change their protocol."""
 
 
-@mutation("a converted group has nothing of its classic members' assignments", known_seed=56, **IN_MIGRATING_GROUPS)
+@mutation("a converted group has nothing of its classic members' assignments", known_seed=24, **IN_MIGRATING_GROUPS)
 def _convert_without_assignments(set_attribute: SetAttribute) -> None:
     set_attribute(upgrade, "_assigned", lambda group, member, topics: {})
 
 
-@mutation("a classic member gets its target at once", known_seed=120, **IN_MIGRATING_GROUPS)
+@mutation("a classic member gets its target at once", known_seed=344, **IN_MIGRATING_GROUPS)
 def _sync_target(set_attribute: SetAttribute) -> None:
     encode = members.encode_assignment
 
@@ -57,7 +57,7 @@ def _sync_target(set_attribute: SetAttribute) -> None:
     set_attribute(service, "sync_with_consumer_group", sync_target)
 
 
-@mutation("a classic member keeps a partition that it has to give up", known_seed=120, **IN_MIGRATING_GROUPS)
+@mutation("a classic member keeps a partition that it has to give up", known_seed=344, **IN_MIGRATING_GROUPS)
 def _never_join_again(set_attribute: SetAttribute) -> None:
     set_attribute(members, "_must_join_again", lambda group, member: False)
 
