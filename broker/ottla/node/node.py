@@ -270,6 +270,7 @@ class Node:
     def close(self) -> None:
         """Close every log, so that the next start need not recover; the node is unusable afterwards."""
         self.peers.close()
+        self.replicas.metadata_publisher.close()
         self.logs.close(broker_epoch=self.broker_epoch)
         self.raft.close()
 

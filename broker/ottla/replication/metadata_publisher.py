@@ -1,7 +1,8 @@
 """`ReplicaMetadataPublisher`: creates, changes and removes this node's partitions to match each metadata image.
 
-It owns this node's partitions. New logs are created a few per tick: an image may add thousands, and creating one takes
-a dozen system calls. A request for a partition without a log has it created at once (`find`).
+It owns this node's partitions. Logs are created and deleted a few per tick: an image may add or remove thousands, and
+each takes several system calls. A request for a partition without a log has it created at once (`find`). A partition
+that is to be removed is no longer found: its log only waits to be deleted.
 
 Source: ReplicaManager.applyDelta and BrokerMetadataPublisher of Apache Kafka 4.3.
 """
@@ -12,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from ottla.config.resource_type import ConfigResourceType
-from ottla.errors import ShortageError
+from ottla.errors import ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log_lines import LineLimit
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 _ASSIGNED_PER_TICK: Final = 5
 _ASSIGNING_MS_MAX: Final = 1
 """A log takes a third of a millisecond to create; ten when the file system is busy."""
+REMOVED_PER_TICK: Final = 20
+"""A log takes 50 us to delete: its directory is renamed."""
 LEADER_THROTTLED_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED_REPLICAS: Final = "follower.replication.throttled.replicas"
 
@@ -84,13 +87,19 @@ class ReplicaMetadataPublisher:
         self._on_changed = on_changed
         self._on_published = on_published
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._to_remove: dict[TopicPartition, Partition] = {}
         self._changed: dict[TopicPartition, None] = {}
         self._shortage_lines = LineLimit(clock)
 
     @property
     def has_logs_to_create(self) -> bool:
-        """Whether `assign_some` has work."""
+        """Whether partitions of this node have no log yet."""
         return bool(self._unassigned)
+
+    @property
+    def has_changes_left(self) -> bool:
+        """Whether `apply_some` has work."""
+        return bool(self._unassigned or self._to_remove)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Create, change and remove this node's partitions to match ``image``."""
@@ -100,16 +109,25 @@ class ReplicaMetadataPublisher:
         self._publish_configs(delta, image)
         changes = delta.topics.local_changes(self._node_id)
         for topic_partition in changes.deletes:
-            self.remove(topic_partition)
+            self._unassigned.pop(topic_partition, None)
+            partition = self.partitions.pop(topic_partition, None)
+            if partition is not None:
+                self._to_remove[topic_partition] = partition
+                self._changed[topic_partition] = None
         for local_changes in (changes.leaders, changes.followers):
             for topic_partition, local in local_changes.items():
-                if topic_partition in self.partitions or self._logs.get(topic_partition) is not None:
+                if self._has_log(topic_partition):
                     self._assign(topic_partition, local)
                 else:
                     # Creating a log takes a dozen system calls: thousands at once would stop the loop for seconds.
                     self._unassigned[topic_partition] = local
-        self.assign_some()
+        self.apply_some()
         self._on_published(bool(delta.cluster.changed_brokers))
+
+    def _has_log(self, topic_partition: TopicPartition) -> bool:
+        if topic_partition in self._to_remove:
+            return False
+        return topic_partition in self.partitions or self._logs.get(topic_partition) is not None
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
         topics: dict[str, None] = {}
@@ -156,14 +174,21 @@ class ReplicaMetadataPublisher:
         if registration is not None and self.partitions.get(partition.topic_partition) is partition:
             self._opener.compare_directory(partition, LocalReplica(partition.topic_id, registration))
 
-    def assign_some(self) -> None:
-        """Create the logs of the next few new partitions; the others are created by later ticks or on request."""
+    def apply_some(self) -> None:
+        """Delete and create the logs of the next few partitions; the others follow in later ticks or on request."""
+        for topic_partition in list(islice(self._to_remove, REMOVED_PER_TICK)):
+            self._remove(topic_partition)
         started_ms = self._clock.monotonic_ms()
         for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
             self._assign(topic_partition, self._unassigned.pop(topic_partition))
             if self._clock.monotonic_ms() > started_ms + _ASSIGNING_MS_MAX:
                 break
         self._announce_changes()
+
+    def close(self) -> None:
+        """Delete the logs that are to be deleted: the next start would find them as strays, and keep them."""
+        for topic_partition in list(self._to_remove):
+            self._remove(topic_partition)
 
     def _announce_changes(self) -> None:
         """Retry the requests that wait for the changed partitions: each fetch once, however many it waits for."""
@@ -172,10 +197,12 @@ class ReplicaMetadataPublisher:
             self._on_changed(changed)
 
     def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
+        self._remove(topic_partition)
         partition = self.partitions.get(topic_partition)
         is_new = partition is None or partition.topic_id != local.topic_id
         if partition is None or is_new:
-            self._end(topic_partition)
+            if partition is not None:
+                self._end(self.partitions.pop(topic_partition))
             partition = self._open(topic_partition, local)
             if partition is None:
                 return
@@ -200,26 +227,28 @@ class ReplicaMetadataPublisher:
             self.partitions[topic_partition] = partition
         return partition
 
-    def remove(self, topic_partition: TopicPartition) -> None:
-        """Delete the partition's log: the metadata assigns it to other nodes, or has deleted it."""
-        self._unassigned.pop(topic_partition, None)
-        if not self._end(topic_partition):
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        """Delete the log of a partition that is to be removed: the metadata has deleted it, or it is on other nodes."""
+        partition = self._to_remove.pop(topic_partition, None)
+        if partition is None:
             return
-        self._logs.delete(topic_partition)
+        self._end(partition)
+        try:
+            self._logs.delete(topic_partition)
+        except StorageError as error:
+            logger.warning("cannot delete the log of %s: %s; its directory is offline", topic_partition, error)
         if topic_partition.topic not in self.image.topics.by_name:
             self._traffic.drop_topic(topic_partition.topic)
 
     def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose log directory failed."""
         for topic_partition in lost:
-            self._end(topic_partition, is_lost=True)
+            partition = self.partitions.pop(topic_partition, None)
+            if partition is not None:
+                self._end(partition, is_lost=True)
         self._announce_changes()
 
-    def _end(self, topic_partition: TopicPartition, *, is_lost: bool = False) -> bool:
-        """Stop leading or following it, and note that for waiting requests; return whether it was here."""
-        partition = self.partitions.pop(topic_partition, None)
-        if partition is None:
-            return False
+    def _end(self, partition: Partition, *, is_lost: bool = False) -> None:
+        """Stop leading or following it, and note that for waiting requests."""
         self._roles.end(partition, is_lost=is_lost)
-        self._changed[topic_partition] = None
-        return True
+        self._changed[partition.topic_partition] = None

@@ -420,8 +420,8 @@ class ReplicaManager:
         for purgatory in self._purgatories:
             if purgatory.due_ms <= now_ms:
                 purgatory.expire(now_ms)
-        if self.has_logs_to_create:
-            self.metadata_publisher.assign_some()
+        if self.metadata_publisher.has_changes_left:
+            self.metadata_publisher.apply_some()
         if self.awaited_followers.has_held_fetches:
             self.awaited_followers.complete_held_fetches()
         self.fetchers.tick(now_ms)
@@ -440,7 +440,7 @@ class ReplicaManager:
 
     def _due_ms(self) -> int:
         """Return the next deadline, except for that of lost leaders."""
-        if self.has_logs_to_create or self.awaited_followers.has_held_fetches:
+        if self.metadata_publisher.has_changes_left or self.awaited_followers.has_held_fetches:
             return self._clock.monotonic_ms()
         earliest_ms = self.fetchers.due_ms
         isr_due_ms = self.isr_manager.due_ms

@@ -14,6 +14,7 @@ from ottla.groups.metrics import GroupCounts
 from ottla.simulator.world.single_node import RunningNode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -40,6 +41,13 @@ def create_topic(running: RunningNode, name: str, partitions: int) -> None:
     response = running.connect().ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse, 7)
     assert [result.error_code for result in response.topics] == [0]
     running.run_until(lambda: len(running.node.replicas) >= partitions)
+
+
+def delete_topic(running: RunningNode, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+    response = running.connect().ask(request, DeleteTopicsResponse, 6)
+    assert [result.error_code for result in response.responses] == [0]
+    running.run_until(lambda: all(partition.topic_partition.topic != name for partition in running.node.replicas))
 
 
 def produce(running: RunningNode, topic: str, partition: int, records: int) -> int:
@@ -240,8 +248,7 @@ def test_topic_deleted_during_a_snapshot_is_no_error(running: RunningNode) -> No
     taken: list[NodeSnapshot] = []
     slices = take_snapshot(running.node, taken)
     next(slices)
-    for partition in list(running.node.replicas):
-        running.node.replicas.metadata_publisher.remove(partition.topic_partition)
+    delete_topic(running, "wide")
 
     for _ in slices:
         pass
