@@ -38,6 +38,8 @@ FILE_END = ".properties"
 TLS = "/etc/ottla-tls"
 """Not inside the configuration's folder: a read-only volume can hold no mount point."""
 _TLS_MODE = 0o440
+_FROZEN_GRACE_S = 15
+"""A process whose loop has not responded for half a minute can seldom end by itself: pods of a roll get longer."""
 
 
 def stateful_set(
@@ -114,7 +116,10 @@ def _pod(
                 ],
                 # Recovery of a large log after a crash may take minutes, and must not be killed.
                 "startupProbe": _probe("/healthz", period_s=2, failures=300),
-                "livenessProbe": _probe("/healthz", period_s=10, failures=6),
+                "livenessProbe": {
+                    **_probe("/healthz", period_s=5, failures=6),
+                    "terminationGracePeriodSeconds": _FROZEN_GRACE_S,
+                },
                 "readinessProbe": _probe("/readyz", period_s=2, failures=2),
             }
         ],
