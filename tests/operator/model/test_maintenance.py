@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_operator.model.maintenance import MaintenanceWindow, closed_reason
+from ottla_operator.model.maintenance import MaintenanceWindow, closed_reason, invalid_reason
 
 SATURDAY_NIGHT = MaintenanceWindow.parse({"schedule": "0 2 * * 6", "durationMinutes": 240, "timeZone": "Europe/Prague"})
 EVERY_NOON = MaintenanceWindow.parse({"schedule": "0 12 * * *", "durationMinutes": 1})
@@ -38,16 +38,27 @@ def test_cluster_without_windows_is_always_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "window",
-    [{"schedule": "99 2 * * 6"}, {"schedule": "0 2 30 2 *"}, {"schedule": "0 2 * * 6", "timeZone": "Prague"}],
-    ids=["no-minute", "no-day", "no-time-zone"],
+    ("window", "problem"),
+    [
+        ({"schedule": "99 2 * * 6"}, "window '99 2 * * 6' in 'UTC' cannot be read (Bad minute)"),
+        ({"schedule": "0 2 30 2 *"}, "window '0 2 30 2 *' in 'UTC' cannot be read (Bad day-of-month)"),
+        ({"schedule": "0 2 * * 6", "timeZone": "Prague"}, "in 'Prague' cannot be read ('No time zone found"),
+        ({"schedule": "0 2 * * 6", "timeZone": "../etc/passwd"}, "in '../etc/passwd' cannot be read"),
+    ],
+    ids=["no-minute", "no-day", "no-time-zone", "path"],
 )
-def test_window_that_cannot_be_read_is_never_open_and_says_so(window: dict[str, str]) -> None:
+def test_window_that_can_never_open_is_invalid(window: dict[str, str], problem: str) -> None:
     wrong = MaintenanceWindow.parse({"durationMinutes": 60, **window})
 
-    said = closed_reason([wrong], "2026-01-03T01:00:00Z")
+    said = invalid_reason([EVERY_NOON, wrong])
 
     assert said is not None
-    assert "cannot be read" in said
-    assert "correct spec.maintenanceWindows" in said
-    assert "opens at" in (closed_reason([wrong, EVERY_NOON], "2026-01-03T01:00:00Z") or "")
+    assert problem in said
+    assert said.endswith("; correct spec.maintenanceWindows")
+    assert closed_reason([wrong], "2026-01-03T01:00:00Z") == "no maintenance window ever opens"
+    assert "opens at 2026-01-03T12:00" in (closed_reason([wrong, EVERY_NOON], "2026-01-03T01:00:00Z") or "")
+
+
+@pytest.mark.parametrize("schedule", ["0 2 29 2 *", "*/5 * * * *", "0 2 * * 6#1", "0 2 L * *"])
+def test_window_that_opens_seldom_is_valid(schedule: str) -> None:
+    assert invalid_reason([MaintenanceWindow.parse({"schedule": schedule, "durationMinutes": 60})]) is None

@@ -28,6 +28,7 @@ from ottla_operator.model.conditions import (
 )
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
+from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.planning.cluster.advertised_addresses import (
     is_address_known,
@@ -69,7 +70,7 @@ async def reconcile_cluster(
     journal: OperationRecorder | None = None,
     keeper: CertificateKeeper | None = None,
     plans: PlanStore | None = None,
-    closed: str | None = None,
+    windows: WindowState | None = None,
     dry_run: bool = False,
 ) -> ReconcileResult:
     """Bring the nodes to the spec, as far as one reconciliation can; `Reached` if brokers respond as that cluster.
@@ -95,7 +96,7 @@ async def reconcile_cluster(
                 if (stop := certificates.blocker or observation.rejected) is not None:
                     degradation = _degradation(observation, journal.nodes)
                     return ReconcileResult(stop, facts, done, certificates.planned, degradation)
-                timings = RollTimings(step_age_s=journal.step_age_s, closed=closed)
+                timings = RollTimings(step_age_s=journal.step_age_s, windows=windows or WindowState())
                 plan = plan_cluster(
                     observation.desired,
                     observation.observed,

@@ -11,7 +11,7 @@ from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.controllers.status import StatusStore, StatusWriter
 from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.document import Document
-from ottla_operator.model.maintenance import closed_reason
+from ottla_operator.model.maintenance import window_state
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
@@ -95,7 +95,7 @@ class ClusterReconciler:
             self._connect,
             journal=journal,
             keeper=keeper,
-            closed=closed_reason(cluster.maintenance_windows, self._now()),
+            windows=window_state(cluster.maintenance_windows, self._now()),
             plans=KubernetesPlans(self._api, cluster.metadata.namespace),
         )
         if await self._statuses.write(document, outcome):

@@ -115,6 +115,12 @@ def _operation_to_record(record: Record | None, operations: Sequence[Operation])
     return next(iter((*known, *acting, *operations)), None)
 
 
+def _reject_windows(given: PlannerInput, _: PartialPlan) -> PartialPlan:
+    # Everything else goes on: nodes are repaired, and restarts that are urgent wait for no window.
+    invalid = given.timings.windows.invalid
+    return PartialPlan(obstacles=() if invalid is None else (Halted("InvalidMaintenanceWindow", invalid),))
+
+
 def _publish(given: PlannerInput, _: PartialPlan) -> PartialPlan:
     outdated = given.observed.outdated
     return PartialPlan(steps=(Publish(given.desired, outdated),) if outdated else ())
@@ -202,6 +208,7 @@ def _finalize_features(given: PlannerInput, draft: PartialPlan) -> PartialPlan:
 SubPlanner = Callable[[PlannerInput, PartialPlan], PartialPlan]
 
 SUB_PLANNERS: Final[tuple[tuple[str, SubPlanner], ...]] = (
+    ("reject maintenance windows", _reject_windows),
     ("publish configuration", _publish),
     ("wait for nodes", _wait_for_nodes),
     ("stop surplus nodes", _stop_surplus_nodes),

@@ -9,11 +9,12 @@ A node that does not come up with the new spec is the last one that was touched:
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ottla_operator.model import revision
 from ottla_operator.model.conditions import Halted, Obstacle, Underway, Waiting
 from ottla_operator.model.images import rollback_patch
+from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, Record
 from ottla_operator.planning.cluster.restart_gates import (
@@ -57,8 +58,7 @@ class RollTimings:
 
     step_age_s: float = 0.0
     """How long the recorded operation has been at its step."""
-    closed: str | None = None
-    """Why restarts that are not urgent have to wait; None if they need not."""
+    windows: WindowState = field(default_factory=WindowState)
 
 
 def roll(
@@ -101,7 +101,7 @@ def roll(
         return _settling(desired, observed, view, operation)
     if comes_first is not None:
         return Roll(operation=replace(operation, message=f"next: {comes_first}"))
-    found = next_restarts(desired, observed, view, closed=timings.closed)
+    found = next_restarts(desired, observed, view, closed=timings.windows.closed)
     if isinstance(found, Wait):
         is_on_its_way = any(not _is_ready(observed.get(it.name)) for it in at)
         is_closed, message = isinstance(found.obstacle, Underway), found.obstacle.message

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.conditions import Halted, Waiting
+from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.manifest import Cluster, Metadata, Pool
 from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -16,7 +17,7 @@ from ottla_operator.model.storage import Storage
 from ottla_operator.planning.cluster import plan as cluster_plan
 from ottla_operator.planning.cluster.draining import leaving_nodes
 from ottla_operator.planning.cluster.plan import SUB_PLANNERS, PartialPlan, plan_cluster
-from ottla_operator.planning.cluster.rolling import Wait, next_restarts
+from ottla_operator.planning.cluster.rolling import RollTimings, Wait, next_restarts
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.steps.cluster import Publish, RestartNode, StartNode, StopNode
 from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
@@ -266,6 +267,7 @@ def test_steps_print_as_what_they_do(topic_manifest: Callable[..., dict[str, Any
 
 def test_order_of_sub_planners_is_the_priority() -> None:
     assert [name for name, _ in SUB_PLANNERS] == [
+        "reject maintenance windows",
         "publish configuration",
         "wait for nodes",
         "stop surplus nodes",
@@ -340,3 +342,14 @@ def test_operation_of_nodes_that_are_restarted_is_recorded_whatever_was_recorded
     )
 
     assert found.operation == restarts
+
+
+def test_window_that_can_never_open_stalls_the_cluster_at_once_and_stops_no_repair() -> None:
+    invalid = RollTimings(windows=WindowState(invalid="window '0 2 30 2 *' in 'UTC' cannot be read"))
+
+    whole = plan_cluster(cluster_of(1), observed(seen(0)), timings=invalid)
+    missing = plan_cluster(cluster_of(1), observed(), timings=invalid)
+
+    assert whole.obstacle == Halted("InvalidMaintenanceWindow", "window '0 2 30 2 *' in 'UTC' cannot be read")
+    assert missing.obstacle == whole.obstacle
+    assert [str(step) for step in missing.steps] == ["start node demo-main-0"]

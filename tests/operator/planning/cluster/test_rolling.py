@@ -10,6 +10,7 @@ from places import place_of
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Halted, Underway
 from ottla_operator.model.images import broker_image
+from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Record, follow
@@ -121,11 +122,13 @@ def test_no_node_is_restarted_while_a_certificate_is_unverified() -> None:
     assert found.operation.blocked_by == ("c-b-0",)
 
 
+CLOSED = RollTimings(windows=WindowState(closed="the next window opens at 2026-01-02T00:00:00+00:00"))
+
+
 def test_closed_window_delays_restarts_that_are_not_urgent() -> None:
     now = desired(image="new")
-    closed = RollTimings(closed="the next window opens at 2026-01-02T00:00:00+00:00")
 
-    found = roll(now, observed(desired()), view(SPREAD), None, closed)
+    found = roll(now, observed(desired()), view(SPREAD), None, CLOSED)
 
     assert found.restarts == ()
     assert found.obstacle == Underway(
@@ -137,7 +140,7 @@ def test_closed_window_delays_restarts_that_are_not_urgent() -> None:
 
 
 def test_requested_restart_waits_for_no_window() -> None:
-    found = roll(desired(restart="now"), observed(desired()), view(SPREAD), None, RollTimings(closed="closed"))
+    found = roll(desired(restart="now"), observed(desired()), view(SPREAD), None, CLOSED)
 
     assert of_brokers(found) == [20]
     assert found.restarts[0].reason == "annotation ottla.dev/restart"
@@ -147,9 +150,7 @@ def test_node_that_is_broken_waits_for_no_window() -> None:
     now = desired(image="new")
     failed = replace(observed(desired())["c-b-1"], state=NodeState.FAILED)
 
-    assert of_brokers(roll(now, observed(desired(), b1=failed), view(SPREAD), None, RollTimings(closed="closed"))) == [
-        1
-    ]
+    assert of_brokers(roll(now, observed(desired(), b1=failed), view(SPREAD), None, CLOSED)) == [1]
 
 
 def begun(now: DesiredCluster) -> Record:
