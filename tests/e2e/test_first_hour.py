@@ -111,7 +111,7 @@ def test_fewer_partitions_are_rejected_by_the_api_server(demo: Demo) -> None:
     ("spec", "reason"),
     [
         pytest.param({"config": {"retention.msx": "1"}}, "InvalidConfig", id="wrong-config-key"),
-        pytest.param({"replicationFactor": 3}, "InvalidReplicationFactor", id="impossible-replication-factor"),
+        pytest.param({"replicationFactor": 3}, "ReplicationFactorTooLarge", id="impossible-replication-factor"),
     ],
 )
 def test_topic_that_brokers_reject_is_stalled_with_the_reason(demo: Demo, spec: Document, reason: str) -> None:

@@ -125,7 +125,7 @@ def test_topic_with_more_partitions_is_rejected(laptop: Laptop, topic_manifest: 
     ("spec", "reason"),
     [
         pytest.param({"config": {"retention": "1"}}, "InvalidConfig", id="wrong-config-key"),
-        pytest.param({"replicationFactor": 3}, "InvalidReplicationFactor", id="impossible-replication-factor"),
+        pytest.param({"replicationFactor": 3}, "ReplicationFactorTooLarge", id="impossible-replication-factor"),
     ],
 )
 def test_rejected_topic_is_stalled_and_not_created(
@@ -238,7 +238,7 @@ def test_get_still_shows_why_brokers_rejected(laptop: Laptop, topic_manifest: Bu
 
     (seen,) = laptop.get()
 
-    assert ready(seen) == ("False", "InvalidReplicationFactor")
+    assert ready(seen) == ("False", "ReplicationFactorTooLarge")
     assert stalled(seen) == "True"
 
 

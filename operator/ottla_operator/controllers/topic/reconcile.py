@@ -19,7 +19,14 @@ from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.planning.plan import Plan, Step
 from ottla_operator.planning.steps.topic import AdoptTopic, CreateTopic, ReassignPartitions, TopicStep
-from ottla_operator.planning.topic.plan import ObservedTopic, adoption, plan_topic, plan_topic_deletion, retained
+from ottla_operator.planning.topic.plan import (
+    ObservedTopic,
+    adoption,
+    more_replicas_than,
+    plan_topic,
+    plan_topic_deletion,
+    retained,
+)
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.cluster_view import ClusterView, PartitionView
 from ottla_operator.runtime.concurrency import gather_limited
@@ -212,10 +219,12 @@ async def _live(broker: BrokerAdmin) -> int:
 
 
 def _wait_for_brokers(rejected: Rejected, topic: Topic, live: int, brokers_wanted: int) -> Waiting | Rejected:
-    """Return ``rejected``, but a wait if a replication factor was rejected by a cluster that is still starting."""
-    is_late = topic.replication_factor is not None and topic.replication_factor <= live
-    if live >= brokers_wanted and not is_late:
+    """Return why brokers rejected a replication factor: a wait if the cluster is still starting."""
+    factor = topic.replication_factor
+    if live >= brokers_wanted and factor is None:
         return rejected
+    if live >= brokers_wanted and factor is not None and factor > live:
+        return more_replicas_than(live, topic)
     return Waiting("BrokersMissing", f"{rejected.message} ({live} of {brokers_wanted} brokers run)")
 
 

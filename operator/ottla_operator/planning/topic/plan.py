@@ -137,13 +137,16 @@ def _rejection(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Re
         )
     factor, view = topic.replication_factor, observed.view
     brokers = 0 if view is None else max(len(view.brokers), brokers_wanted)
-    if factor is not None and view is not None and factor > brokers:
-        return Rejected(
-            "ReplicationFactorTooLarge",
-            f"the spec asks for {factor} replicas of topic {topic.topic_name}, and there are {brokers} "
-            f"brokers; set spec.replicationFactor to {brokers} or less, or ask for more nodes",
-        )
-    return None
+    return more_replicas_than(brokers, topic) if factor is not None and view is not None and factor > brokers else None
+
+
+def more_replicas_than(brokers: int, topic: Topic) -> Rejected:
+    """Return the rejection of a spec with more replicas than there are brokers."""
+    return Rejected(
+        "ReplicationFactorTooLarge",
+        f"the spec asks for {topic.replication_factor} replicas of topic {topic.topic_name}, and there are {brokers} "
+        f"brokers; set spec.replicationFactor to {brokers} or less, or ask for more nodes",
+    )
 
 
 def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:

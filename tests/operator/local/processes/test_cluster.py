@@ -110,7 +110,7 @@ def test_rejected_change_leaves_the_topic_unchanged(
 def test_impossible_replication_factor_makes_no_topic(running: Path, topic_manifest: Builder) -> None:
     (outcome,) = apply(running, topic_manifest("impossible", 1, replicationFactor=2))
 
-    assert (outcome.reason, outcome.exit_code) == ("InvalidReplicationFactor", ExitCode.ERROR)
+    assert (outcome.reason, outcome.exit_code) == ("ReplicationFactorTooLarge", ExitCode.ERROR)
     assert spec_of(running, "impossible")["partitions"] == 0
 
 
