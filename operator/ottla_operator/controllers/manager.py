@@ -34,13 +34,12 @@ from ottla_operator.runtime.work_queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
-_OURS = "ottla.dev/"
 _REJECTED_LABEL = "Refused"
 """Label value of the metric, which dashboards know."""
 
-Fingerprint: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, str]]
-"""uid, generation, deletion, finalizers, the operator's annotations and the claim of an object: if they are unchanged,
-there is nothing new to do."""
+Fingerprint: TypeAlias = tuple[str, int, str | None, tuple[str, ...], int, tuple[str, str]]
+"""uid, generation, deletion, finalizers, hash of annotations, and claim of an object: if they are unchanged, there is
+nothing new to do. A change of any annotation asks for a reconciliation."""
 
 
 _UNSETTLED = Waiting | Underway | Halted
@@ -279,7 +278,7 @@ def _fingerprint(document: Document) -> Fingerprint:
         metadata.get("generation", 0),
         metadata.get("deletionTimestamp"),
         tuple(metadata.get("finalizers", ())),
-        tuple(sorted(it for it in (metadata.get("annotations") or {}).items() if it[0].startswith(_OURS))),
+        hash(frozenset((metadata.get("annotations") or {}).items())),
         (claim.name, claim.challenger),
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -344,19 +345,19 @@ def test_conflict_is_reconciled_again_without_a_warning(
 def test_own_status_writes_do_not_mark_an_object_again(
     controller: ControllerManager, api: Any, topic_manifest: Builder
 ) -> None:
-    document = api.put(topic_manifest())
+    first = api.put(topic_manifest())
+    changes = [
+        first,
+        {**first, "status": {"partitions": 6}},
+        api.put(topic_manifest(), generation=2),
+        api.put(topic_manifest(), generation=2, finalizers=["x"]),
+        api.put(topic_manifest(), generation=2, finalizers=["x"], annotations={"mine": "now"}),
+    ]
 
     async def scenario() -> list[set[str]]:
-        return [
-            await marked(controller, lambda: controller.seen(document)),
-            await marked(controller, lambda: controller.seen({**document, "status": {"partitions": 6}})),
-            await marked(controller, lambda: controller.seen(api.put(topic_manifest(), generation=2))),
-            await marked(
-                controller, lambda: controller.seen(api.put(topic_manifest(), generation=2, finalizers=["x"]))
-            ),
-        ]
+        return [await marked(controller, partial(controller.seen, document)) for document in changes]
 
-    assert asyncio.run(scenario()) == [{"flights"}, set(), {"flights"}, {"flights"}]
+    assert asyncio.run(scenario()) == [{"flights"}, set(), {"flights"}, {"flights"}, {"flights"}]
 
 
 def test_resync_marks_everything(
