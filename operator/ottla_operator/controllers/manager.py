@@ -227,6 +227,9 @@ class ControllerManager:
         self._metrics.reconciles.labels(key.kind, _result_label(outcome.readiness)).inc()
         self._metrics.observe_reconcile(key, is_reached=isinstance(outcome.readiness, Reached))
         await self._report(key, document, outcome, previous)
+        if outcome.wake_at:
+            left = datetime.fromisoformat(outcome.wake_at) - datetime.fromisoformat(self._now())
+            self.queue.wake_in(key, max(0.0, left.total_seconds()))
         return not isinstance(outcome.readiness, _UNSETTLED)
 
     async def _report(self, key: ObjectKey, document: Document, outcome: ReconcileResult, previous: str | None) -> None:
@@ -235,6 +238,8 @@ class ControllerManager:
         # The same steps again are no progress: another client reverts them, or they have no effect.
         if done and done != self._done.get(key):
             self.queue.progressed(key)
+            if key.kind != "Cluster":
+                self._wake_cluster(referred_cluster(document))
         self._done[key] = done
         for step in outcome.done:
             self._metrics.steps.labels(type(step).__name__).inc()
@@ -251,6 +256,13 @@ class ControllerManager:
                 await self._api.record_event(document, reason=reason, note=note, is_warning=is_warning)
             except (ApiError, OSError, TimeoutError) as error:
                 logger.warning("%s: could not record an event: %s", key, error)
+
+    def _wake_cluster(self, cluster: ObjectKey) -> None:
+        """Reconcile a Cluster that waits or is rejected: what one of its Topics or Users changed may be the cause."""
+        if cluster in self._rejections:
+            self.queue.add(cluster)
+        else:
+            self.queue.retry_now(cluster)
 
     def _index(self, key: ObjectKey, document: Document) -> None:
         self._fingerprints[key] = _fingerprint(document)

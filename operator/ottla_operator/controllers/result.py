@@ -21,6 +21,8 @@ class ReconcileResult:
     degradation: Degradation | None = None
     is_seen: bool = True
     """Whether the object was observed, so that ``degradation`` counts; else the former one is kept."""
+    wake_at: str = ""
+    """RFC 3339, UTC: when something ends that the object depends on; "" if nothing does."""
 
 
 def status(document: Document, outcome: ReconcileResult, *, now: str) -> Document:

@@ -37,6 +37,8 @@ class WorkQueue:
         self._dirty_again: set[ObjectKey] = set()
         self._failures: dict[ObjectKey, int] = {}
         self._later: dict[ObjectKey, asyncio.TimerHandle] = {}
+        self._wake_s: dict[ObjectKey, float] = {}
+        """Of keys that are being reconciled: after how long each has to be reconciled again."""
         self._taken_s = float("-inf")
         """When a worker last took a key."""
         self._changed = asyncio.Event()
@@ -57,6 +59,16 @@ class WorkQueue:
     def progressed(self, key: ObjectKey) -> None:
         """Reset the backoff of ``key``: its last reconciliation made progress, so it now waits for something else."""
         self._failures.pop(key, None)
+
+    def wake_in(self, key: ObjectKey, delay_s: float) -> None:
+        """Reconcile ``key``, which is in work now, again after ``delay_s``, or sooner if it fails or changes."""
+        self._wake_s[key] = delay_s
+
+    def retry_now(self, key: ObjectKey) -> None:
+        """Reconcile ``key`` now, if it was to be reconciled later: what it waits for may have happened."""
+        if key in self._later:
+            self.progressed(key)
+            self.add(key)
 
     def oldest_age_s(self) -> float:
         """Return the waiting time of the first key that a worker could take; 0 without one."""
@@ -107,6 +119,7 @@ class WorkQueue:
 
     def _give_back(self, key: ObjectKey, *, is_settled: bool) -> None:
         del self._in_work[key]
+        wake_s = self._wake_s.pop(key, float("inf"))
         if is_settled:
             self._failures.pop(key, None)
         else:
@@ -114,7 +127,13 @@ class WorkQueue:
         if key in self._dirty_again:
             self._dirty_again.discard(key)
             self.add(key)
-        elif not is_settled:
-            delay_s = min(_BACKOFF_S_MIN * 2 ** min(self._failures[key] - 1, _DOUBLINGS_MAX), _BACKOFF_S_MAX)
+        elif (delay_s := min(wake_s, self._backoff_s(key))) < float("inf"):
             self._later[key] = asyncio.get_running_loop().call_later(delay_s, self.add, key)
         self._changed.set()
+
+    def _backoff_s(self, key: ObjectKey) -> float:
+        """Return how long to wait after failures of ``key``; infinity without one."""
+        failures = self._failures.get(key, 0)
+        if not failures:
+            return float("inf")
+        return min(_BACKOFF_S_MIN * (1 << min(failures - 1, _DOUBLINGS_MAX)), _BACKOFF_S_MAX)

@@ -54,6 +54,59 @@ class Workers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def test_key_is_reconciled_again_when_it_asked_for_it() -> None:
+    async def scenario() -> None:
+        queue = WorkQueue(lambda it: it.namespace)
+        workers = Workers(queue)
+        workers.hold["a"] = asyncio.Event()
+        queue.add(key("a"))
+        await workers.settle()
+        queue.wake_in(key("a"), 25)
+        workers.hold["a"].set()
+        await asyncio.sleep(100)
+
+        assert workers.done == [("a", 1_000.0), ("a", 1_025.0)]
+        await workers.stop()
+
+    run(scenario)
+
+
+def test_failed_key_that_asked_for_a_later_time_is_retried_before() -> None:
+    async def scenario() -> None:
+        queue = WorkQueue(lambda it: it.namespace)
+        workers = Workers(queue)
+        workers.hold["a"], workers.failures["a"] = asyncio.Event(), 1
+        queue.add(key("a"))
+        await workers.settle()
+        queue.wake_in(key("a"), 25)
+        workers.hold["a"].set()
+        await asyncio.sleep(100)
+
+        assert workers.done == [("a", 1_000.0), ("a", 1_000.5)]
+        await workers.stop()
+
+    run(scenario)
+
+
+def test_only_a_key_that_waits_for_its_retry_is_retried_now() -> None:
+    async def scenario() -> None:
+        queue = WorkQueue(lambda it: it.namespace)
+        workers = Workers(queue)
+        workers.failures["a"] = 8
+        queue.add(key("a"))
+        await asyncio.sleep(100)
+        before = len(workers.done)
+        for name in "ab":
+            queue.retry_now(key(name))
+        await workers.settle()
+
+        assert workers.names[before:] == ["a"]
+        assert workers.done[-1][1] == 1_100.0
+        await workers.stop()
+
+    run(scenario)
+
+
 def test_key_that_is_marked_often_is_reconciled_once() -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)

@@ -85,7 +85,8 @@ async def reconcile_user(
         if isinstance(plan.obstacle, Rejected) and plan.obstacle.reason == "UserClaimedElsewhere":
             return ReconcileResult(plan.obstacle, {}, done)
         if not plan.steps:
-            return ReconcileResult(plan.obstacle or _reached(user, observed), facts, done)
+            reached = plan.obstacle or _reached(user, observed)
+            return ReconcileResult(reached, facts, done, wake_at=_end_of_overlap(user, observed))
         if (unchanged := _without_execution(user, plan, facts, dry_run=dry_run)) is not None:
             return unchanged
         execution = await execute_for_user(_steps(plan), broker, secrets)
@@ -209,6 +210,12 @@ def _facts(user: User, observed: ObservedUser, secrets: SecretStore) -> Document
         "rules": len(observed.description.acls or ()),
         **({} if credential is None else {"saslMechanism": credential.mechanism.mechanism_name}),
     }
+
+
+def _end_of_overlap(user: User, observed: ObservedUser) -> str:
+    """Return when the previous password has to go; "" without one."""
+    credential = credential_of(observed.secret) if user.has_password else None
+    return "" if credential is None else credential.previous_until
 
 
 def _reached(user: User, observed: ObservedUser) -> Reached:
