@@ -29,6 +29,14 @@ class Load:
         if node in self._replicas:
             self._replicas[node] += 1
 
+    def remove(self, node: NodeId) -> None:
+        if node in self._replicas:
+            self._replicas[node] -= 1
+
+    def most(self, candidates: Sequence[NodeId]) -> NodeId:
+        """Return the broker that gives a replica up: a lost one, else that with the most; the last wins a tie."""
+        return max(reversed(candidates), key=lambda node: self._replicas.get(node, float("inf")))
+
     def least(self, excluded: Collection[NodeId], beside: Collection[NodeId]) -> NodeId | None:
         """Return the broker for one more replica: with the fewest replicas, if possible not in a rack of ``beside``.
 
@@ -67,13 +75,15 @@ def with_factor(
     """Return ``factor`` replicas that differ little from ``replicas``; None when there are too few brokers.
 
     New ones are added at the end. Surplus ones are removed: first those that are not in ``isr``, then those that share
-    a rack with another one, then the last ones, so that the preferred leader stays.
+    a rack with another one, then any but the preferred leader; of several that of the broker with the most replicas.
     """
     result = list(replicas)
     while len(result) > factor:
         lagging = [node for node in result[1:] if node not in isr]
         doubled = [node for node in result[1:] if load.shares_rack(node, result)]
-        result.remove((lagging or doubled or result)[-1])
+        surplus = load.most(lagging or doubled or result[1:])
+        load.remove(surplus)
+        result.remove(surplus)
     while len(result) < factor:
         node = load.least(result, result)
         if node is None:

@@ -89,3 +89,22 @@ def test_topic_is_spread_evenly(brokers: set[int], rounds: int, topic: str, data
     assert all(len(set(nodes)) == factor for nodes in replicas)
     assert set(Counter(nodes[0] for nodes in replicas).values()) == {rounds}
     assert set(Counter(node for nodes in replicas for node in nodes).values()) == {rounds * factor}
+
+
+@pytest.mark.parametrize("partitions", [6, 7, 30])
+@pytest.mark.parametrize(("count", "factor"), [(3, 2), (4, 3), (5, 3)])
+def test_lower_factor_leaves_replicas_and_leaders_balanced(partitions: int, count: int, factor: int) -> None:
+    brokers = range(count)
+    before = [spread("t", index, brokers, count) for index in range(partitions)]
+    load = Load(brokers, before)
+
+    after = [with_factor(replicas, replicas, factor, load) for replicas in before]
+
+    assert all(assignment is not None and len(assignment) == factor for assignment in after)
+    kept = [node for assignment in after for node in assignment or ()]
+    assert max(map(kept.count, brokers)) - min(map(kept.count, brokers)) <= 1
+    assert [assignment and assignment[0] for assignment in after] == [replicas[0] for replicas in before]
+
+
+def test_replica_of_a_lost_broker_is_removed_first() -> None:
+    assert with_factor((0, 1, 2), (0, 1, 2), 2, Load([0, 2], [(0, 1, 2)])) == (0, 2)
