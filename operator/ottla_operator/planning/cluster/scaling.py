@@ -1,7 +1,8 @@
 """Scaling and reassignments of a Cluster: steps, operation, and the records in the status. Pure.
 
 Leaving brokers are cordoned, then drained; new brokers participate at once, after a rebalance, or when an administrator
-moves a partition to them (``spec.scaling.onScaleUp``). Reassignments are throttled if the spec says so.
+moves a partition to them (``spec.scaling.onScaleUp``). Internal topics get the replicas that a smaller cluster could
+not hold (`internal_topics`). Reassignments are throttled if the spec says so.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from ottla_operator.model.operation import Operation, OperationKind
 from ottla_operator.model.scaling import OnScaleUp, RebalancePhase, Scaling
 from ottla_operator.planning.cluster.cordons import cordon
 from ottla_operator.planning.cluster.draining import drain, surplus_name
+from ottla_operator.planning.cluster.internal_topics import added_replicas, lacking_replicas
 from ottla_operator.planning.cluster.rebalancing import ObservedRebalance, Rebalancing, newcomers, rebalance
 from ottla_operator.planning.cluster.throttling import throttle
 from ottla_operator.planning.plan import Step
@@ -55,13 +57,16 @@ def plan_scaling(
     if isinstance(moves, Rejected):
         return moves
     scaling, balancing = desired.cluster.scaling, rebalance(desired, view, lookup)
+    participating = _participating(desired, view, balancing)
     begins: Mapping[TopicPartition, tuple[int, ...]] = {}
     if isinstance(moves, ReassignPartitions):
         begins = moves.targets
     elif moves is None and _is_whole(desired, observed):
-        capacity = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
-        begins = {move.partition: move.after for move in balancing.left[: max(capacity, 0)]}
-    participating = _participating(desired, view, balancing)
+        capacity = max(MOVES_MAX - sum(partition.is_moving for partition in view.partitions), 0)
+        begins = {move.partition: move.after for move in balancing.left[:capacity]}
+        if not balancing.left:
+            live = set(participating) & set(view.live_brokers)
+            begins = added_replicas(desired.cluster, view, live, capacity)
     record = replace(scaling.record, brokers=participating)
     cordons = cordon(_brokers_to_cordon(desired.cluster, view, participating), view, record)
     throttles = throttle(view, begins, scaling.policy.throttle_bytes_per_s, cordons.before)
@@ -90,6 +95,7 @@ def needs_settings(desired: DesiredCluster, view: ClusterView) -> bool:
     scaling = desired.cluster.scaling
     may_move = scaling.policy.throttle_bytes_per_s is not None and (
         any(it.is_moving for it in view.partitions)
+        or bool(lacking_replicas(desired.cluster, view, view.live_brokers))
         or (scaling.rebalance is not None and scaling.rebalance.phase is not RebalancePhase.DONE)
     )
     is_cordoning = scaling.policy.on_scale_up is OnScaleUp.NONE and bool(newcomers(desired))
@@ -103,6 +109,7 @@ def throttled_topics(desired: DesiredCluster, view: ClusterView, lookup: Observe
     topics = {move.partition.topic for move in lookup.stored or ()}
     leaving = {node.node_id for node in desired.nodes if node.is_leaving}
     topics |= {it.partition.topic for it in view.partitions if it.is_moving or leaving & set(it.replicas)}
+    topics |= {it.partition.topic for it in lacking_replicas(desired.cluster, view, view.live_brokers)}
     return sorted(topics)
 
 
@@ -159,13 +166,14 @@ def _operation(
     """Return the operation in progress; None without one."""
     cluster = desired.cluster
     moving = [partition for partition in view.partitions if partition.is_moving]
+    begun = sum(len(step.targets) for step in steps if isinstance(step, ReassignPartitions))
     message = str(steps[0]) if steps else obstacle.message if obstacle is not None else ""
     operation = Operation(
         kind=OperationKind.REASSIGNMENT,
         target="",
         step="Moving",
         message=message,
-        left=len(moving),
+        left=len(moving) + begun,
         blocked_by=tuple(str(partition.partition) for partition in moving),
         generation=cluster.metadata.generation,
         takes_step=bool(steps),
@@ -196,7 +204,7 @@ def _operation(
     if balancing.is_running and balancing.record is not None:
         left, target = len(balancing.left) + len(balancing.under_way), balancing.record.id
         return replace(operation, kind=OperationKind.REBALANCE, target=target, left=left)
-    return operation if moving else None
+    return operation if moving or begun else None
 
 
 def _absent(desired: DesiredCluster, view: ClusterView) -> set[int]:

@@ -45,13 +45,13 @@ def desired(nodes: int, *, leaving: int = 0, asked: str = "", status: Any = None
     return desired_cluster(Cluster.parse(document), place_of, leaving=names)
 
 
-def view(*assignments: tuple[int, ...], brokers: int = 3, **more: Any) -> ClusterView:
+def view(*assignments: tuple[int, ...], brokers: int = 3, topic: str = "t", **more: Any) -> ClusterView:
     partitions = tuple(
-        PartitionView(partition=TopicPartition("t", number), leader=nodes[0], replicas=nodes, isr=nodes)
+        PartitionView(partition=TopicPartition(topic, number), leader=nodes[0], replicas=nodes, isr=nodes)
         for number, nodes in enumerate(assignments)
     )
     more.setdefault("own_configs", {number: {} for number in range(brokers)})
-    more.setdefault("topic_throttles", {"t": {}})
+    more.setdefault("topic_throttles", {topic: {}})
     return ClusterView(
         cluster_id="c",
         brokers=dict.fromkeys(range(brokers), False),
@@ -385,3 +385,45 @@ def test_settings_of_an_idle_cluster_are_not_read() -> None:
     assert not needs_settings(desired(3, throttleBytesPerSecond=5000, status=status), view((0, 1)))
     assert needs_settings(desired(2, leaving=1, status=status), view((0, 1)))
     assert isinstance(plan(desired(2, leaving=1), moving(view((2,)), 0, adding=(0,), removing=(2,))).obstacle, Waiting)
+
+
+class TestInternalTopics:
+    """Brokers of a smaller cluster could not give internal topics the replicas that they have by default."""
+
+    def targets(self, found: ScalingPlan) -> dict[int, tuple[int, ...]]:
+        reassigned = [step.targets for step in found.steps if isinstance(step, ReassignPartitions)]
+        return {it.partition: target for targets in reassigned for it, target in targets.items()}
+
+    def test_cluster_that_has_grown_gives_them_more_replicas_as_a_throttled_operation(self) -> None:
+        asked = desired(3, throttleBytesPerSecond=5000, status={"scaling": {"brokers": [0, 1, 2]}})
+        seen = view((0,), (0,), topic="__consumer_offsets")
+
+        found = plan(asked, seen)
+
+        assert self.targets(found) == {0: (0, 1, 2), 1: (0, 1, 2)}
+        assert [type(step) for step in found.steps[:3]] == [AlterOwnConfigs] * 3
+        assert found.operation is not None
+        assert (found.operation.kind, found.operation.left) == (OperationKind.REASSIGNMENT, 2)
+        assert needs_settings(asked, seen)
+
+    def test_number_of_replicas_is_that_of_the_brokers_or_of_the_config(self) -> None:
+        internal = view((0,), brokers=2, topic="__transaction_state")
+        configured = replace(desired(3).cluster, config={"transaction.state.log.replication.factor": "2"})
+
+        assert self.targets(plan(desired(2), internal)) == {0: (0, 1)}
+        three = view((0,), topic="__transaction_state")
+        assert self.targets(plan(replace(desired(3), cluster=configured), three)) == {0: (0, 1)}
+        assert plan(desired(3), view((0, 1, 2), topic="__share_group_state")).steps == ()
+        assert plan(desired(3), view((0,))).steps == (), "a topic of a user"
+
+    def test_they_wait_for_a_drain_a_broker_and_their_own_moves(self) -> None:
+        seen = view((0,), topic="__consumer_offsets")
+
+        assert self.targets(plan(desired(2, leaving=1), view((2,), topic="__consumer_offsets"))) == {0: (0,)}
+        assert self.targets(plan(desired(3), replace(seen, brokers={0: False, 1: True, 2: True}))) == {}
+        assert self.targets(plan(desired(3), moving(seen, 0, adding=(1,), removing=()))) == {}
+
+    def test_brokers_that_get_nothing_yet_get_none_of_them(self) -> None:
+        asked = desired(3, onScaleUp="None", status={"scaling": {"brokers": [0]}})
+
+        assert self.targets(plan(asked, view((0,), topic="__consumer_offsets"))) == {}
