@@ -4,6 +4,7 @@ A cluster that grows from one node to three would keep one replica of its groups
 raised: an administrator may want more replicas than this.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -29,16 +30,23 @@ def lacking_replicas(cluster: Cluster, view: ClusterView, brokers: Collection[in
 def added_replicas(
     cluster: Cluster, view: ClusterView, brokers: Collection[int], capacity: int
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the next partitions to reassign, with their replicas; ``capacity`` is how many may begin to move."""
+    """Return the next partitions to reassign, with their replicas; ``capacity`` is how many may begin to move.
+
+    Their leaders are spread, else the first broker of the cluster would coordinate all groups of the larger one.
+    """
     lacking = [it for it in lacking_replicas(cluster, view, brokers) if not it.is_moving]
     if not lacking or capacity <= 0:
         return {}
     load = Load(brokers, (it.target for it in view.partitions), view.racks)
+    leaders = Counter(it.target[0] for it in view.partitions)
     targets = {}
     for it in lacking[:capacity]:
         target = with_factor(it.target, it.isr, _wanted(cluster, it.partition.topic, brokers), load)
         if target is not None:
-            targets[it.partition] = target
+            leaders[it.target[0]] -= 1
+            leader = min(target, key=leaders.__getitem__)
+            leaders[leader] += 1
+            targets[it.partition] = (leader, *(node for node in target if node != leader))
     return targets
 
 

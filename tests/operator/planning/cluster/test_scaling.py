@@ -396,23 +396,23 @@ class TestInternalTopics:
 
     def test_cluster_that_has_grown_gives_them_more_replicas_as_a_throttled_operation(self) -> None:
         asked = desired(3, throttleBytesPerSecond=5000, status={"scaling": {"brokers": [0, 1, 2]}})
-        seen = view((0,), (0,), topic="__consumer_offsets")
+        seen = view((0,), (0,), (0,), topic="__consumer_offsets")
 
         found = plan(asked, seen)
 
-        assert self.targets(found) == {0: (0, 1, 2), 1: (0, 1, 2)}
+        assert self.targets(found) == {0: (1, 0, 2), 1: (2, 0, 1), 2: (0, 1, 2)}
         assert [type(step) for step in found.steps[:3]] == [AlterOwnConfigs] * 3
         assert found.operation is not None
-        assert (found.operation.kind, found.operation.left) == (OperationKind.REASSIGNMENT, 2)
+        assert (found.operation.kind, found.operation.left) == (OperationKind.REASSIGNMENT, 3)
         assert needs_settings(asked, seen)
 
     def test_number_of_replicas_is_that_of_the_brokers_or_of_the_config(self) -> None:
-        internal = view((0,), brokers=2, topic="__transaction_state")
+        internal = view((0,), (1,), brokers=2, topic="__transaction_state")
         configured = replace(desired(3).cluster, config={"transaction.state.log.replication.factor": "2"})
 
-        assert self.targets(plan(desired(2), internal)) == {0: (0, 1)}
-        three = view((0,), topic="__transaction_state")
-        assert self.targets(plan(replace(desired(3), cluster=configured), three)) == {0: (0, 1)}
+        assert self.targets(plan(desired(2), internal)) == {0: (0, 1), 1: (1, 0)}
+        three = view((2,), topic="__transaction_state")
+        assert self.targets(plan(replace(desired(3), cluster=configured), three)) == {0: (2, 0)}
         assert plan(desired(3), view((0, 1, 2), topic="__share_group_state")).steps == ()
         assert plan(desired(3), view((0,))).steps == (), "a topic of a user"
 
