@@ -2,7 +2,7 @@
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +16,13 @@ class Operator:
 
     system = Namespace(OPERATOR_NAMESPACE)
 
-    def install(self, *settings: str, chart: Path = CHART) -> None:
-        """Install or upgrade it; ``settings`` are of the form ``image.tag=1``."""
+    def install(self, *settings: str, chart: Path = CHART, options: Sequence[str] = ()) -> None:
+        """Install or upgrade it; ``settings`` are of the form ``image.tag=1``, ``options`` are those of helm."""
         run(
             *("helm", "upgrade", "--install", OPERATOR_RELEASE, str(chart)),
             *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout=120s"),
             # For Clusters with racks.
-            *("--set", ",".join(("rbac.nodes=true", *settings))),
+            *("--set", ",".join(("rbac.nodes=true", *settings)), *options),
         )
 
     @contextmanager

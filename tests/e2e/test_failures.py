@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kubernetes_namespace import Namespace
 
 pytestmark = pytest.mark.alone
 
@@ -162,6 +163,47 @@ def test_pod_that_cannot_start_halts_the_roll_at_one_node(
     assert watch.down_most == 1, watch.history
     after = tried.namespace.lives()
     assert {name for name in before if after[name] != before[name]} == {victim}
+
+
+STOP = """
+import os, signal, sys
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        groups, command = (open(f"/proc/{pid}/{name}").read() for name in ("cgroup", "cmdline"))
+    except OSError:
+        continue
+    if sys.argv[1] in groups.replace("_", "-") and "ottla" in command:
+        os.kill(int(pid), signal.SIGSTOP)
+        print(pid)
+"""
+
+
+def freeze(pod: Document) -> None:
+    """Stop the processes of a pod from another one on its Kubernetes node, as nothing inside of the pod can."""
+    container = {
+        "name": "stop",
+        "image": "ottla/broker:0.1.0",
+        "command": ["python", "-c", STOP, pod["metadata"]["uid"]],
+    }
+    container |= {"securityContext": {"privileged": True, "runAsUser": 0}}
+    spec = {"hostPID": True, "nodeName": pod["spec"]["nodeName"], "restartPolicy": "Never", "containers": [container]}
+    system = Namespace("kube-system")
+    system.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "freeze"}, "spec": spec})
+    try:
+        assert system.finish("freeze").split(), "a process was stopped"
+    finally:
+        system.kubectl("delete", "pod", "freeze", "--ignore-not-found")
+
+
+def test_frozen_broker_is_restarted_within_a_minute(tried: Tried, book: Any) -> None:
+    name, pod = max(tried.namespace.pods().items())
+    before = tried.namespace.lives()
+    freeze(pod)
+    tried.namespace.eventually(lambda: tried.namespace.lives()[name] != before[name], "it is restarted", timeout_s=60)
+    tried.wait_whole()
+
+    after = tried.namespace.lives()
+    assert {other for other in before if after[other] != before[other]} == {name}
 
 
 @pytest.mark.skipif("OTTLA_E2E_MACHINE" not in os.environ, reason="needs a command that ends and starts machines")

@@ -133,6 +133,25 @@ def test_definitions_of_an_older_release_become_those_of_this_one(
     assert (after["metadata"]["uid"], after["spec"]["paused"]) == (before, True), "what was made before is still there"
 
 
+def test_definitions_that_are_kept_go_to_a_release_in_another_namespace(
+    operator: Any, namespace: Any, helm: Callable[..., str]
+) -> None:
+    before = definitions(operator)
+    elsewhere = ("install", "other", "charts/ottla-operator", "-n", namespace.name, "--wait", "--timeout=120s")
+    operator.uninstall()
+    try:
+        with pytest.raises(AssertionError, match="invalid ownership metadata"):
+            helm(*elsewhere)
+        helm(*elsewhere, "--take-ownership")
+        namespace.apply({**TOPIC, "metadata": {"name": "moved"}})
+        namespace.wait_for("jsonpath={.status.conditions[0].reason}=ClusterMissing", "topic.ottla.dev/moved")
+        helm("uninstall", "other", "-n", namespace.name, "--wait")
+    finally:
+        operator.install(options=["--take-ownership"])
+
+    assert definitions(operator) == before
+
+
 @pytest.mark.parametrize(
     "settings",
     [

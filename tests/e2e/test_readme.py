@@ -39,9 +39,6 @@ def typed(operator: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
         "KUBECONFIG": str(kubeconfig),
         "PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
     }
-    # Definitions are kept, and are that release's: it has to be in its namespace again.
-    place = ["kubectl", "config", "set-context", "--current", f"--namespace={operator.system.name}"]
-    subprocess.run(place, env=environment, check=True, stdout=subprocess.DEVNULL)
     said = {}
     try:
         for command in commands():
