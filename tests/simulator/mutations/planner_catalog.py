@@ -19,6 +19,7 @@ from ottla_operator.controllers.operation_record import OperationRecorder
 from ottla_operator.controllers.status import StatusWriter
 from ottla_operator.controllers.topic import reconcile as topic_reconcile
 from ottla_operator.errors import ApiError
+from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.planning.cluster import draining, rolling, scaling, voters
 from ottla_operator.planning.cluster import plan as cluster_plan
@@ -132,7 +133,7 @@ def _known_too_early(set_attribute: SetAttribute) -> None:
 
 @mutation("a restart does not wait for a maintenance window", "roll-in-window")
 def _roll_at_any_time(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_reconciler, "closed_reason", lambda windows, now: None)
+    set_attribute(cluster_reconciler, "window_state", lambda windows, now: WindowState())
 
 
 @mutation("a paused Cluster is reconciled", "roll-paused")
