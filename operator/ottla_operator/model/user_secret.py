@@ -18,6 +18,7 @@ brokers never show a password, but they show that number, so a password that was
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ USER_CERTIFICATE, USER_KEY = "user.crt", "user.key"
 _JAAS = "sasl.jaas.config"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH = "OAUTHBEARER"
+_CREDENTIAL_ENTRIES = frozenset({"password", "saslMechanism", _JAAS, USER_CERTIFICATE, USER_KEY})
+_CREDENTIAL_ANNOTATIONS = frozenset({CREDENTIAL_ANNOTATION, CERTIFICATE_REVISION_ANNOTATION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,35 @@ def access_secret(
         annotations=annotations,
         owner_uid=user.metadata.uid,
     )
+
+
+def secret_with_kept_credential(user: User, access: ClientAccess, found: Secret) -> Secret:
+    """Return the Secret of ``user`` for ``access``, with the credential that ``found`` has.
+
+    Address and trusted certificates do not wait for a password or certificate that cannot be chosen now. The entries of
+    the credential and its annotations stay byte for byte: an edited password must still be recognized later.
+    """
+    # Imported here: the library is slow to load.
+    from ottla_operator.model.certificates import Leaf
+
+    certificate, key = found.entries.get(USER_CERTIFICATE), found.entries.get(USER_KEY)
+    wanted = access_secret(
+        user,
+        replace(access, mechanism=found.entries.get("saslMechanism", access.mechanism)),
+        credential_of(found),
+        None if certificate is None or key is None else Leaf(certificate=certificate, key=key),
+    )
+    return replace(
+        wanted,
+        entries=dict(sorted(_keep(wanted.entries, found.entries, _CREDENTIAL_ENTRIES).items())),
+        annotations=_keep(wanted.annotations, found.annotations, _CREDENTIAL_ANNOTATIONS),
+    )
+
+
+def _keep(wanted: Mapping[str, str], found: Mapping[str, str], kept: frozenset[str]) -> dict[str, str]:
+    """Return ``wanted``, but the keys ``kept`` as they are in ``found``."""
+    others = {key: value for key, value in wanted.items() if key not in kept}
+    return others | {key: value for key, value in found.items() if key in kept}
 
 
 def credential_of(secret: Secret | None) -> Credential | None:

@@ -4,8 +4,9 @@ Terms: *credential*: a password and the SCRAM mechanism and iterations under whi
 the previous password stays valid, under the other mechanism; *reserved*: a principal that no User may have.
 
 Invariants: the Secret is written before brokers get a new password, so none is lost. Access control entries and quotas
-do not wait for the Secret, above all not their removal. Entries are removed only after others that allow the same
-exist. No step, message or log contains a password.
+do not wait for the Secret, above all not their removal. New trusted certificates in an existing Secret do not wait for
+its credential, because the rotation of the cluster's authority waits for them. Entries are removed only after others
+that allow the same exist. No step, message or log contains a password.
 
 Start with `plan.plan_user`; `certificate` is for Users of the type tls.
 

@@ -13,7 +13,13 @@ from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
-from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
+from ottla_operator.model.user_secret import (
+    Credential,
+    access_secret,
+    credential_of,
+    is_untouched,
+    secret_with_kept_credential,
+)
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
 from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls, DeleteAcls, UserStep
@@ -70,14 +76,12 @@ def plan_user(
     obstacle = access if isinstance(access, Rejected) else _secret_obstacle(user, observed)
     # Permissions, and above all their removal, do not wait for a Secret that is missing or cannot be written.
     if isinstance(access, Rejected) or obstacle is not None:
-        return Plan(tuple(others)) if others else Plan(obstacle=obstacle)
+        possible = [*others, *_trust_steps(user, observed, access)]
+        return Plan(tuple(possible)) if possible else Plan(obstacle=obstacle)
     credential = _credential(user, observed, draw, now) if user.has_password else None
     assert not isinstance(observed.certificate, Waiting), "the obstacle says so"
     secret = access_secret(user, access, credential, observed.certificate)
-    steps: list[UserStep] = []
-    if observed.secret is None or not observed.secret.covers(secret):
-        version = "" if observed.secret is None else observed.secret.version
-        steps.append(WriteSecret(replace(secret, version=version), user.metadata))
+    steps = _write_steps(user, observed.secret, secret)
     return Plan((*others, *steps, *_scram_steps(user, observed.description.scram, credential, draw)))
 
 
@@ -139,8 +143,25 @@ def _rejection(user: User, observed: ObservedUser, claimed_by: ObjectKey | None)
     return None
 
 
+def _trust_steps(user: User, observed: ObservedUser, access: ClientAccess | Rejected) -> list[UserStep]:
+    """Return the write of the present Secret for ``access``: the rotation of an authority waits for it.
+
+    A Secret is created only with its credential, because pods that mount it wait until it exists.
+    """
+    found = observed.secret
+    if found is None or isinstance(access, Rejected) or not found.belongs_to(user.metadata):
+        return []
+    return _write_steps(user, found, secret_with_kept_credential(user, access, found))
+
+
+def _write_steps(user: User, found: Secret | None, wanted: Secret) -> list[UserStep]:
+    if found is not None and found.covers(wanted):
+        return []
+    return [WriteSecret(replace(wanted, version="" if found is None else found.version), user.metadata)]
+
+
 def _secret_obstacle(user: User, observed: ObservedUser) -> Waiting | Rejected | None:
-    """Return why the Secret cannot be written."""
+    """Return why the Secret cannot get its credential."""
     found, given = observed.secret, observed.given_password
     if found is not None and not found.belongs_to(user.metadata):
         message = f"Secret {found.name} is not this User's; remove it, or give this User another metadata.name"
