@@ -10,7 +10,12 @@ from ottla.types import Endpoint
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
 from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.planning.plan import Step
-from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.steps.certificate import (
+    CertificateStep,
+    LeaveUsersBehind,
+    OrderCertificate,
+    WithdrawCertificate,
+)
 from ottla_operator.planning.steps.cluster import (
     AddVoter,
     AlterBrokerConfigs,
@@ -175,6 +180,9 @@ async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: Se
                     await secrets.order_certificate(order, owner)
                 case WithdrawCertificate(name, owner):
                     await secrets.withdraw_certificate(name, owner)
+                case LeaveUsersBehind():
+                    # The write before has done it: this step is the event.
+                    pass
         except EXPECTED_ERRORS as error:
             return Execution(tuple(done), readiness_of_error(error, str(step)))
         done.append(step)

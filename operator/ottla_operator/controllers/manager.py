@@ -22,6 +22,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Halted, Reached, Readiness, Rejected, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey, referred_cluster
+from ottla_operator.planning.steps.certificate import LeaveUsersBehind
 from ottla_operator.planning.user.plan import Draw
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
@@ -34,6 +35,8 @@ from ottla_operator.runtime.work_queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
+_WARNINGS = (LeaveUsersBehind,)
+"""Steps with an impact on clients, which are warnings in the log and as Events."""
 _REJECTED_LABEL = "Refused"
 """Label value of the metric, which dashboards know."""
 
@@ -243,8 +246,8 @@ class ControllerManager:
         self._done[key] = done
         for step in outcome.done:
             self._metrics.steps.labels(type(step).__name__).inc()
-            logger.info("%s: %s", key, step)
-        happened = [(type(step).__name__, str(step), False) for step in outcome.done]
+            logger.log(logging.WARNING if isinstance(step, _WARNINGS) else logging.INFO, "%s: %s", key, step)
+        happened = [(type(step).__name__, str(step), isinstance(step, _WARNINGS)) for step in outcome.done]
         reported = self._rejections.pop(key, None)
         if isinstance(outcome.readiness, Rejected):
             message = self._rejections[key] = outcome.readiness.message

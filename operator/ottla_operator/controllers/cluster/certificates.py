@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS
 from ottla_operator.controllers.executor import Execution, execute_for_certificates
 from ottla_operator.model.certificate_order import certificate_order
 from ottla_operator.model.cluster_secrets import clients_ca_secret, cluster_ca_secret, nodes_secret, operator_secret
-from ottla_operator.model.conditions import Rejected, Waiting, is_stalled
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
@@ -17,9 +18,11 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.secret_store import SecretStore
+from ottla_operator.runtime.concurrency import gather_limited
 
 if TYPE_CHECKING:
     from ottla_operator.planning.certificates.observed import ObservedCertificates
+    from ottla_operator.planning.certificates.users import UserSecret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +38,30 @@ class CertificateKeeper:
     """Returns the Secrets of Users of a namespace."""
 
 
-async def _secrets_of_users(keeper: CertificateKeeper) -> list[Secret | None]:
-    """Return the Secrets of Users, without Users that are being deleted or are stalled."""
-    users = await keeper.users()
-    return [
-        await keeper.user_secrets(user["metadata"].get("namespace", "")).read(user["metadata"]["name"])
-        for user in users
-        if not user["metadata"].get("deletionTimestamp") and not is_stalled(user)
-    ]
+async def _secrets_of_users(keeper: CertificateKeeper) -> "tuple[UserSecret, ...]":
+    """Return the Secrets of Users, without those that do not exist, and of Users that are being deleted.
+
+    An error is about the Users that it concerns: it delays no renewal of the cluster's own certificates.
+    """
+    from ottla_operator.planning.certificates.users import UNLISTED, UserSecret
+
+    try:
+        users = [it["metadata"] for it in await keeper.users() if not it["metadata"].get("deletionTimestamp")]
+    except EXPECTED_ERRORS:
+        return (UNLISTED,)
+
+    async def read(namespace: str, name: str, user: str) -> UserSecret | None:
+        try:
+            return UserSecret.parse(user, await keeper.user_secrets(namespace).read(name))
+        except EXPECTED_ERRORS:
+            return UserSecret(user=user, is_readable=False)
+
+    names = [(it.get("namespace", ""), it["name"]) for it in users]
+    found = await gather_limited({it: read(*it, "/".join(filter(None, it))) for it in names})
+    for error in found.values():
+        if isinstance(error, Exception):
+            raise error
+    return tuple(it for it in found.values() if isinstance(it, UserSecret))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +142,7 @@ async def _observe(
     )
     if not is_changing(found):
         return found
-    return found.with_users(await _secrets_of_users(keeper))
+    return replace(found, users=await _secrets_of_users(keeper))
 
 
 async def _listeners(

@@ -9,15 +9,18 @@ counts more: an authority that nodes do not know, because its Secret was lost or
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from ottla_operator.model.certificates import SigningAuthority, certificates, facts, generated_authority, instant
 from ottla_operator.model.cluster_secrets import CA_CERTIFICATE, CA_KEY, CA_TRUSTED
 from ottla_operator.model.cluster_tls import Authority
+from ottla_operator.model.document import Document
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.user_sample import UserSample
+from ottla_operator.planning.certificates.user_wait import UserWait
 
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
 """Entries of the new authority, until it signs."""
@@ -27,6 +30,8 @@ SETTLE: Final = timedelta(seconds=10)
 """From when all nodes use a certificate on one of their listeners to when they use it on the others as well."""
 BLIND: Final = timedelta(minutes=10)
 """How long nodes take at most to read a change that cannot be observed: kubelets refresh Secrets each minute."""
+USERS_MIN: Final = timedelta(minutes=10)
+"""How long Users may delay a phase at least: each is reconciled every five minutes."""
 _MARGIN: Final = timedelta(days=1)
 _RENEWAL_SHARE: Final = 3
 """A certificate is not replaced before two thirds of its validity are over."""
@@ -55,7 +60,12 @@ class AuthorityState:
     previous: tuple[str, ...] = ()
     """Authorities that signed before and are still trusted, PEM."""
     seen_at: str = ""
-    """RFC 3339: when all nodes were first observed in the present phase; empty before that."""
+    """RFC 3339: when all nodes, and all Users that are waited for, were first observed in the present phase; empty
+    before that."""
+    wait: UserWait = field(default_factory=UserWait)
+    """How long the present phase has been delayed by Users."""
+    left_behind: UserSample = field(default_factory=UserSample)
+    """Users that did not have the last phase when the next one started; kept until another authority follows."""
 
     @property
     def trusted(self) -> str:
@@ -86,7 +96,11 @@ class AuthorityState:
 
     @property
     def annotation(self) -> str:
-        said = {"revision": self.origin.revision, "isOwn": self.origin.is_own, "seenAt": self.seen_at}
+        said: Document = {"revision": self.origin.revision, "isOwn": self.origin.is_own, "seenAt": self.seen_at}
+        if self.wait.at:
+            said |= {"waitedAt": self.wait.at, "waitedQuarters": self.wait.quarters}
+        if self.left_behind.count:
+            said |= {"leftBehind": self.left_behind.document}
         if self.following is not None:
             said |= {"nextRevision": self.following_origin.revision, "nextIsOwn": self.following_origin.is_own}
         return json.dumps(said, sort_keys=True)
@@ -110,6 +124,8 @@ def state_of(secret: Secret | None) -> AuthorityState | None:
         following_origin=Origin(revision=str(said.get("nextRevision", "")), is_own=bool(said.get("nextIsOwn"))),
         previous=tuple(it for it in certificates(entries.get(CA_TRUSTED, "")) if it not in known),
         seen_at=_instant_or_empty(said.get("seenAt")),
+        wait=_wait(said),
+        left_behind=UserSample.parse(said.get("leftBehind")),
     )
 
 
@@ -142,6 +158,8 @@ class Pauses:
     """Of the phase in which the new authority is trusted, and the old one signs."""
     replaced: timedelta
     """Of the phase in which the new authority signs, and the old one is trusted."""
+    users: timedelta = USERS_MIN
+    """How long each phase waits for Users at most, before its pause."""
 
 
 def advance_authority(
@@ -152,6 +170,7 @@ def advance_authority(
     is_seen: bool,
     pauses: Pauses,
     now: str,
+    users: Sequence[str] = (),
     create: Callable[[], SigningAuthority],
 ) -> AuthorityState:
     """Return the next state of the authority: ``state`` itself while there is nothing to do, or nothing observed.
@@ -160,9 +179,10 @@ def advance_authority(
         state: the present state, None before the first authority.
         wanted: the spec.
         given: the authority that the user provides; None if the operator creates it.
-        is_seen: whether every node and Secret that the present phase concerns has it.
-        pauses: minimum durations.
+        is_seen: whether every node, and the Secrets of the cluster, have the present phase.
+        pauses: durations.
         now: RFC 3339.
+        users: the Users whose Secrets do not have the present phase yet; waited for as long as `Pauses.users`.
         create: returns a new authority.
     """
     time = instant(now)
@@ -170,7 +190,7 @@ def advance_authority(
     if state is None or facts(state.present.certificate).not_after <= time:
         if state is not None and state.following is not None and facts(state.following.certificate).not_after > time:
             # All observable nodes trust it, and no longer the one that signed.
-            return replace(state.replaced(), previous=())
+            return replace(state.replaced(), previous=(), left_behind=UserSample.of(users))
         # An expired authority is trusted by no node: there is nothing to keep.
         return AuthorityState(present=given or create(), origin=origin)
     if given is not None and given.certificate == state.present.certificate and state.present.key is None:
@@ -178,21 +198,39 @@ def advance_authority(
     can_sign = state.present.key is not None
     if state.following is None and (not can_sign or not state.previous):
         if not can_sign or _is_outdated(state, wanted, given, time):
-            return replace(state, following=given or create(), following_origin=origin, seen_at="")
+            state = replace(state, seen_at="", wait=UserWait(), left_behind=UserSample())
+            return replace(state, following=given or create(), following_origin=origin)
         return state
-    if not is_seen:
-        return state
+    return _advance_phase(state, pauses, users, now) if is_seen else state
+
+
+def _advance_phase(state: AuthorityState, pauses: Pauses, users: Sequence[str], now: str) -> AuthorityState:
+    """Return the next state of an authority whose present phase was observed on all nodes."""
+    time, end = instant(now), _end_of_old(state)
+    if users:
+        state = replace(state, wait=state.wait.advance(time, users_bound(state, pauses, time)))
+        if not state.wait.is_over:
+            return state
     if not state.seen_at or instant(state.seen_at) > time:
         # After the clock jumped back, the pause starts again: it must not last until the clock has caught up.
         return replace(state, seen_at=now)
     pause = pauses.replaced if state.following is None else pauses.trusted
-    # Past its end, the old one does not help those that still wait.
-    end = min(facts(it).not_after for it in (state.present.certificate, *state.previous)) - _MARGIN
     if time < max(instant(state.seen_at) + SETTLE, min(instant(state.seen_at) + pause, end)):
         return state
+    left_behind = UserSample.of(users) if users else state.left_behind
     if state.following is None:
-        return replace(state, previous=(), seen_at="")
-    return state.replaced()
+        return replace(state, previous=(), seen_at="", wait=UserWait(), left_behind=left_behind)
+    return replace(state.replaced(), left_behind=left_behind)
+
+
+def users_bound(state: AuthorityState, pauses: Pauses, now: datetime) -> timedelta:
+    """Return how long Users may delay the present phase: they must not delay it until the old authority has expired."""
+    return pauses.users if now < _end_of_old(state) else USERS_MIN
+
+
+def _end_of_old(state: AuthorityState) -> datetime:
+    """Return from when on the phases are short: past its end, the old one does not help those that still wait."""
+    return min(facts(it).not_after for it in (state.present.certificate, *state.previous)) - _MARGIN
 
 
 def renewal_begins(pem: str, renewal_days: int) -> datetime:
@@ -217,7 +255,13 @@ def _instant_or_empty(text: object) -> str:
     return str(text)
 
 
-def _said(secret: Secret) -> dict[str, object]:
+def _wait(said: Document) -> UserWait:
+    """Return the recorded wait; an invalid one, perhaps of an edited annotation, begins again."""
+    at, quarters = _instant_or_empty(said.get("waitedAt")), said.get("waitedQuarters")
+    return UserWait(at=at, quarters=quarters) if at and isinstance(quarters, int) else UserWait()
+
+
+def _said(secret: Secret) -> Document:
     try:
         said = json.loads(secret.annotations.get(STATE_ANNOTATION, ""))
     except ValueError:

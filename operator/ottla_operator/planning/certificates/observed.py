@@ -1,7 +1,7 @@
 """The observed certificates of a Cluster: its Secrets, and the certificates that nodes present."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificate_order import is_address
@@ -11,6 +11,7 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.outside import advertises_host_addresses
 from ottla_operator.model.secret import Secret
 from ottla_operator.planning.certificates.authorities import renewal_begins, state_of
+from ottla_operator.planning.certificates.users import UserSecret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +29,10 @@ class ObservedCertificates:
     """By listener name, for listeners with a certificate of their own."""
     ordered: frozenset[str] = frozenset()
     """The listeners whose Certificate exists in cert-manager with the present spec."""
-    users: tuple[Secret, ...] = ()
+    users: tuple[UserSecret, ...] = ()
     """Of the cluster's Users; needed while an authority is replaced (`is_changing`)."""
     shown: Mapping[str, str | None] = field(default_factory=dict)
     """The fingerprint of the certificate that each running node presents, by node name."""
-
-    def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
-        """Return this with those of ``secrets`` that exist and belong to a User."""
-        return replace(self, users=tuple(it for it in secrets if it is not None and "User" in it.owners))
 
 
 def is_changing(observed: ObservedCertificates) -> bool:

@@ -5,7 +5,7 @@ killed between two writes finds the rest to do. Nodes get a new certificate when
 certificate that a node presents shows which trust it has read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -26,7 +26,7 @@ from ottla_operator.model.cluster_secrets import (
     trusted_entry,
 )
 from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
-from ottla_operator.model.conditions import AUTHORITY_CHANGING, Rejected, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -39,21 +39,29 @@ from ottla_operator.planning.certificates.authorities import (
     BLIND,
     SETTLE,
     STATE_ANNOTATION,
+    USERS_MIN,
     AuthorityState,
     Pauses,
     advance_authority,
     known_to_nodes,
     state_of,
+    users_bound,
 )
 from ottla_operator.planning.certificates.leaves import Issuer, is_current, leaf_days
 from ottla_operator.planning.certificates.observed import ObservedCertificates, leaf_of_nodes
-from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.certificates.report import changing, described
+from ottla_operator.planning.certificates.users import users_of_previous, users_without_trust
+from ottla_operator.planning.steps.certificate import (
+    CertificateStep,
+    LeaveUsersBehind,
+    OrderCertificate,
+    WithdrawCertificate,
+)
 from ottla_operator.planning.steps.secret import WriteSecret
 
 OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
 ORDERS_ANNOTATION: Final = "ottla.dev/cert-manager-certificates"
 """On the nodes' Secret: all Certificates that may have been created in cert-manager, separated by commas."""
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,17 +154,13 @@ class _Planner:
         known_clients = known_to_nodes(state_of(observed.clients_ca), node_entries.get(CLIENTS_CA), now=now)
         unseen = self._unseen(known_cluster, known_clients, node_entries)
         self._reject_shared_key("cluster", known_clients)
-        cluster_ca = self._next("cluster", known_cluster, unseen or self._users_without_trust(known_cluster))
+        cluster_ca = self._next("cluster", known_cluster, unseen, users_without_trust(observed.users, known_cluster))
         self._reject_shared_key("clients", cluster_ca)
-        clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
+        clients_ca = self._next("clients", known_clients, unseen, users_of_previous(observed.users, known_clients))
         if cluster_ca is None or clients_ca is None:
             return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
-        self._write(
-            cluster_ca_secret(name), observed.cluster_ca, cluster_ca.entries, {STATE_ANNOTATION: cluster_ca.annotation}
-        )
-        self._write(
-            clients_ca_secret(name), observed.clients_ca, clients_ca.entries, {STATE_ANNOTATION: clients_ca.annotation}
-        )
+        self._write_authority("cluster", observed.cluster_ca, known_cluster, cluster_ca)
+        self._write_authority("clients", observed.clients_ca, known_clients, clients_ca)
         node = self._node_leaf(cluster_ca, clients_ca, node_entries)
         operator = self._operator_leaf(cluster_ca)
         listeners = dict(self._listener_pems(node_entries))
@@ -175,7 +179,7 @@ class _Planner:
             steps=tuple(self._steps),
             obstacle=self._obstacle(),
             is_usable=is_usable,
-            facts={"certificates": list(_described(cluster_ca, clients_ca, node, operator, listeners))},
+            facts={"certificates": list(described(cluster_ca, clients_ca, node, operator, listeners))},
             names=dict(self._names_outside(node, listeners)),
         )
 
@@ -205,8 +209,13 @@ class _Planner:
                 "certificate could be taken for a node's; put another authority there",
             )
 
-    def _next(self, which: str, known: AuthorityState | None, unseen: str | None) -> AuthorityState | None:
-        """Return the next state of the authority; None if there is none and none can be created."""
+    def _next(
+        self, which: str, known: AuthorityState | None, unseen: str | None, users: Sequence[str]
+    ) -> AuthorityState | None:
+        """Return the next state of the authority; None if there is none and none can be created.
+
+        ``unseen`` is why nodes may not have the present phase; ``users`` are those whose Secrets do not have it.
+        """
         is_cluster = which == "cluster"
         wanted, given = (self._tls.cluster_ca if is_cluster else self._tls.clients_ca), self._given[which]
         if isinstance(given, Waiting | Rejected):
@@ -219,9 +228,11 @@ class _Planner:
         overlap = timedelta(seconds=wanted.overlap_s)
         # Clients have to read the new cluster CA before a node presents a certificate by it, and their new certificates
         # before the old clients CA is removed.
-        pauses = Pauses(trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE), replaced=SETTLE)
-        if not is_cluster:
-            pauses = Pauses(trusted=pauses.trusted, replaced=max(SETTLE, overlap))
+        pauses = Pauses(
+            trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE),
+            replaced=SETTLE if is_cluster else max(SETTLE, overlap),
+            users=max(USERS_MIN, overlap),
+        )
         found = advance_authority(
             known,
             wanted,
@@ -229,6 +240,7 @@ class _Planner:
             is_seen=unseen is None,
             pauses=pauses,
             now=self._now,
+            users=users,
             create=lambda: self._issuer.authority(
                 self._cluster.name, f"{which} CA", now=instant(self._now), days=wanted.validity_days
             ),
@@ -237,7 +249,9 @@ class _Planner:
             # Nodes have no certificate, and only the new authority can sign one: this cannot wait.
             found = found.replaced()
         if found.is_changing:
-            self._obstacles.append(_changing(which, found, unseen))
+            self._obstacles.append(
+                changing(which, found, unseen, users, users_bound(found, pauses, instant(self._now)))
+            )
         return found
 
     def _unseen(
@@ -262,26 +276,6 @@ class _Planner:
         wanted = facts(leaf.certificate).fingerprint
         late = [name for name, shown in sorted(self._observed.shown.items()) if shown != wanted]
         return f"node {late[0]} to show its new certificate" if late else None
-
-    def _users_without_trust(self, state: AuthorityState | None) -> str | None:
-        """Return the first Secret of a User that does not trust the new cluster CA yet."""
-        if state is None or state.following is None:
-            return None
-        for secret in self._observed.users:
-            trusted = certificates.certificates(secret.entries.get("ca.crt", ""))
-            if state.present.certificate in trusted and state.following.certificate not in trusted:
-                return f"Secret {secret.name} of a User to trust the new authority"
-        return None
-
-    def _users_of_the_old(self, state: AuthorityState | None) -> str | None:
-        """Return the first Secret of a User with a certificate by an authority that is to be removed."""
-        if state is None or state.following is not None:
-            return None
-        for secret in self._observed.users:
-            certificate = secret.entries.get("user.crt", "")
-            if any(certificates.is_issued_by(certificate, it) for it in state.previous):
-                return f"Secret {secret.name} of a User to hold a certificate by the new authority"
-        return None
 
     def _found_leaf(self) -> Leaf | None:
         return leaf_of_nodes(self._observed.nodes)
@@ -372,6 +366,14 @@ class _Planner:
         for name in sorted(self._noted_orders() - self._wanted_orders()):
             self._steps.append(WithdrawCertificate(name, self._cluster.metadata))
 
+    def _write_authority(
+        self, which: str, secret: Secret | None, known: AuthorityState | None, found: AuthorityState
+    ) -> None:
+        name = (cluster_ca_secret if which == "cluster" else clients_ca_secret)(self._cluster.name)
+        self._write(name, secret, found.entries, {STATE_ANNOTATION: found.annotation})
+        if found.left_behind.count and (known is None or known.left_behind != found.left_behind):
+            self._steps.append(LeaveUsersBehind(f"{which} CA", found.left_behind))
+
     def _write(
         self, name: str, found: Secret | None, entries: Mapping[str, str], annotations: Mapping[str, str] | None = None
     ) -> None:
@@ -388,12 +390,6 @@ class _Planner:
             self._steps.append(WriteSecret(wanted, owner))
 
 
-def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
-    phase = "the old one is still trusted" if state.following is None else "both are trusted"
-    wait = f"waiting for {unseen}" if unseen is not None else "all nodes have it; the next phase follows after a pause"
-    return Waiting(AUTHORITY_CHANGING, f"the {which} CA has another key, and {phase}: {wait}")
-
-
 def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[str, str]:
     settings = {
         "bootstrap.servers": bootstrap_servers,
@@ -407,25 +403,3 @@ def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[
         OPERATOR_KEY: leaf.key,
         OPERATOR_TRUST: trusted,
     }
-
-
-def _described(
-    cluster_ca: AuthorityState,
-    clients_ca: AuthorityState,
-    node: Leaf | None,
-    operator: Leaf | None,
-    listeners: Mapping[str, str | None],
-) -> Iterator[Document]:
-    """Yield the status entry of each certificate."""
-    found: dict[str, str | None] = {
-        "cluster-ca": cluster_ca.present.certificate,
-        "clients-ca": clients_ca.present.certificate,
-        "nodes": None if node is None else node.certificate,
-        "operator": None if operator is None else operator.certificate,
-    }
-    for entry, pem in listeners.items():
-        leaf = certificates.leaf_of(pem)
-        found[entry.removesuffix(".pem")] = None if leaf is None else leaf.certificate
-    for name, pem in found.items():
-        if pem is not None:
-            yield {"name": name, "notAfter": facts(pem).not_after.strftime(_TIME)}

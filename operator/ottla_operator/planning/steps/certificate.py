@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.user_sample import UserSample
 from ottla_operator.planning.steps.secret import WriteSecret
 
 
@@ -29,4 +30,18 @@ class WithdrawCertificate:
         return f"withdraw certificate {self.name}, which no listener has any more"
 
 
-CertificateStep = WriteSecret | OrderCertificate | WithdrawCertificate
+@dataclass(frozen=True, slots=True)
+class LeaveUsersBehind:
+    """Report Users that the next phase of an authority, which the write before this step started, did not wait for."""
+
+    authority: str
+    users: UserSample
+
+    def __str__(self) -> str:
+        return (
+            f"continue the rotation of the {self.authority} without {self.users}: their clients cannot connect before "
+            "their Secrets are updated; the status of each User has the reason"
+        )
+
+
+CertificateStep = WriteSecret | OrderCertificate | WithdrawCertificate | LeaveUsersBehind

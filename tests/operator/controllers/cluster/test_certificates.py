@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import logging
 import subprocess
 import sys
@@ -198,9 +199,13 @@ def rotating(
     return api
 
 
+def annotations(api: Any) -> dict[str, str]:
+    found: dict[str, str] = api.stored[ObjectKey("Secret", "kafka", "demo-cluster-ca")]["metadata"]["annotations"]
+    return found
+
+
 def is_seen(api: Any) -> bool:
-    annotations = api.stored[ObjectKey("Secret", "kafka", "demo-cluster-ca")]["metadata"]["annotations"]
-    return '"seenAt": "2026' in annotations["ottla.dev/authority"]
+    return '"seenAt": "2026' in annotations(api)["ottla.dev/authority"]
 
 
 def test_user_that_no_watch_has_reported_is_waited_for(controller: ControllerManager, rotating: Any) -> None:
@@ -213,17 +218,64 @@ def test_user_that_no_watch_has_reported_is_waited_for(controller: ControllerMan
     assert is_seen(rotating)
 
 
-@pytest.mark.parametrize("case", ["stalled", "going"])
-def test_stalled_or_deleted_user_is_not_waited_for(controller: ControllerManager, rotating: Any, case: str) -> None:
-    if case == "going":
-        rotating.stored[BOB]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
-    else:
-        status = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
-        rotating.stored[BOB]["status"] = status
+def test_deleted_user_is_not_waited_for(controller: ControllerManager, rotating: Any) -> None:
+    rotating.stored[BOB]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
 
     asyncio.run(controller.reconcile(DEMO))
 
     assert is_seen(rotating)
+
+
+def test_stalled_user_is_waited_for(controller: ControllerManager, rotating: Any) -> None:
+    status = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
+    rotating.stored[BOB]["status"] = status
+
+    asyncio.run(controller.reconcile(DEMO))
+
+    assert not is_seen(rotating), "its Secret may still be updated, and the wait is bounded"
+
+
+@pytest.mark.parametrize("case", ["secret-forbidden", "users-forbidden"])
+def test_unreadable_user_is_named_and_fails_no_reconciliation(
+    controller: ControllerManager, rotating: Any, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    get, objects = rotating.get, rotating.objects
+
+    async def forbid_secret(kind: str, namespace: str, name: str) -> Any:
+        if (kind, name) == ("Secret", "bob"):
+            raise ApiError(403, "Forbidden", "no RoleBinding in this namespace")
+        return await get(kind, namespace, name)
+
+    async def forbid_users(kind: str, *rest: Any, **options: Any) -> Any:
+        if kind == "User":
+            raise ApiError(403, "Forbidden", "no RoleBinding in this namespace")
+        return await objects(kind, *rest, **options)
+
+    monkeypatch.setattr(rotating, "get", forbid_secret if case == "secret-forbidden" else get)
+    monkeypatch.setattr(rotating, "objects", forbid_users if case == "users-forbidden" else objects)
+
+    asyncio.run(controller.reconcile(DEMO))
+
+    assert not is_seen(rotating)
+    assert "waitedQuarters" in annotations(rotating)["ottla.dev/authority"], "the wait for them is bounded"
+    assert rotating.reasons(DEMO)["Ready"][1] != "Forbidden"
+
+
+def test_user_left_behind_is_a_warning_of_the_cluster(
+    controller: ControllerManager, rotating: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = {"seenAt": "2025-12-31T00:00:00Z", "waitedAt": "2025-12-31T00:00:00Z", "waitedQuarters": 4}
+    record = {**json.loads(annotations(rotating)["ottla.dev/authority"]), **over}
+    annotations(rotating)["ottla.dev/authority"] = json.dumps(record)
+    rotating.stored[DEMO]["spec"]["tls"]["clusterCa"]["rotation"]["overlapSeconds"] = 0
+
+    asyncio.run(controller.reconcile(DEMO))
+
+    said = next(it for it in rotating.stored[DEMO]["status"]["certificates"] if it["name"] == "cluster-ca")
+    assert said["leftBehind"] == {"users": 1, "first": ["kafka/bob"]}
+    (warning,) = [it.getMessage() for it in caplog.records if "without User kafka/bob" in it.getMessage()]
+    assert warning.startswith("Cluster kafka/demo: continue the rotation of the cluster CA")
+    assert [it[2] for it in rotating.events if it[0] == "LeaveUsersBehind"] == [True]
 
 
 def test_certificate_is_requested_from_cert_manager_and_waited_for(

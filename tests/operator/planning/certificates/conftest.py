@@ -31,13 +31,14 @@ from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.planning.certificates.authorities import STATE_ANNOTATION, AuthorityState, state_of
 from ottla_operator.planning.certificates.observed import ObservedCertificates, former_host_addresses
 from ottla_operator.planning.certificates.plan import CertificatePlan, plan_certificates
-from ottla_operator.planning.steps.certificate import OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.certificates.users import UserSecret
+from ottla_operator.planning.steps.certificate import LeaveUsersBehind, OrderCertificate, WithdrawCertificate
 
 START = "2026-01-01T00:00:00Z"
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 NAMES = frozenset({"localhost", "127.0.0.1"})
 READ_WITHIN = timedelta(minutes=5)
-"""How late a node may read its files."""
+"""How late a node may read its files, and a User may be reconciled."""
 AT_ONCE = Authority(overlap_s=0)
 """A change of the overlap: it waits for no client to read a Secret."""
 OWNER = Metadata(kind="Cluster", name="demo", uid="u")
@@ -76,14 +77,25 @@ class World:
     secrets: dict[str, Secret] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     users: list[str] = field(default_factory=lambda: ["alice"])
+    stuck: frozenset[str] = frozenset()
+    """Users whose Secrets cannot be updated any more."""
     now: datetime = field(default_factory=lambda: instant(START))
     behind_since: dict[int, datetime] = field(default_factory=dict)
+    outdated_since: dict[str, datetime] = field(default_factory=dict)
     listeners: dict[str, Secret | None] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()
     issuer: CertificateIssuer = field(default_factory=CertificateIssuer)
+    left_behind: list[LeaveUsersBehind] = field(default_factory=list)
+    """Reports of Users that were not waited for."""
 
     def copy(self) -> "World":
-        return replace(self, secrets=dict(self.secrets), nodes=list(self.nodes), behind_since=dict(self.behind_since))
+        return replace(
+            self,
+            secrets=dict(self.secrets),
+            nodes=list(self.nodes),
+            behind_since=dict(self.behind_since),
+            outdated_since=dict(self.outdated_since),
+        )
 
     # --- events
 
@@ -99,7 +111,7 @@ class World:
             own_clients_ca=own_clients,
             listeners=self.listeners,
             ordered=self.ordered,
-            users=tuple(self.secrets[name] for name in self.users if name in self.secrets),
+            users=tuple(filter(None, (UserSecret.parse(it, self.secrets.get(it)) for it in self.users))),
             shown={f"node-{i}": facts(node.leaf.certificate).fingerprint for i, node in enumerate(self.nodes)},
         )
         now = self.now.strftime(TIME)
@@ -122,6 +134,9 @@ class World:
             if isinstance(step, WithdrawCertificate):
                 self.ordered -= {step.name.removeprefix("demo-listener-")}
                 continue
+            if isinstance(step, LeaveUsersBehind):
+                self.left_behind.append(step)
+                continue
             self.write(step.secret)
         return plan
 
@@ -131,6 +146,9 @@ class World:
         if secret.name == "demo-nodes":
             for number in range(len(self.nodes)):
                 self.behind_since.setdefault(number, self.now)
+        if secret.name in ("demo-nodes", "demo-clients-ca"):
+            for user in self.users:
+                self.outdated_since.setdefault(user, self.now)
 
     def read(self, number: int) -> None:
         """Let a node read its files."""
@@ -140,8 +158,9 @@ class World:
 
     def refresh(self, user: str) -> None:
         """Reconcile a User, as `planning.user.plan` does."""
+        self.outdated_since.pop(user, None)
         nodes, state = self.secrets.get("demo-nodes"), state_of(self.secrets.get("demo-clients-ca"))
-        if nodes is None or state is None or state.present.key is None:
+        if nodes is None or state is None or state.present.key is None or user in self.stuck:
             return
         if state.present.certificate not in certificates(nodes.entries[CLIENTS_CA]):
             return
@@ -160,6 +179,9 @@ class World:
         for number, since in list(self.behind_since.items()):
             if self.now - since > READ_WITHIN:
                 self.read(number)
+        for user, since in list(self.outdated_since.items()):
+            if self.now - since > READ_WITHIN:
+                self.refresh(user)
 
     def start(self, nodes: int) -> None:
         """Start the cluster, and a client."""
@@ -171,18 +193,23 @@ class World:
     def settle(self, rounds: int = 60) -> CertificatePlan:
         """Let every node, user and the operator act until nothing is left to do; return the last plan."""
         for _ in range(rounds):
-            plan = self.operate()
-            self.check()
-            for number in range(len(self.nodes)):
-                self.read(number)
-                self.check()
-            for user in self.users:
-                self.refresh(user)
-                self.check()
+            plan = self.act()
             if not plan.steps and plan.obstacle is None:
                 return plan
-            self.wait(61)
         raise AssertionError(f"not settled: {plan.steps} {plan.obstacle}")
+
+    def act(self) -> CertificatePlan:
+        """Let the operator, every node and every User act once, and a minute pass; return the plan."""
+        plan = self.operate()
+        self.check()
+        for number in range(len(self.nodes)):
+            self.read(number)
+            self.check()
+        for user in self.users:
+            self.refresh(user)
+            self.check()
+        self.wait(61)
+        return plan
 
     def asks(self, **tls: Authority) -> None:
         """Change the manifest: ``cluster_ca``, ``clients_ca``."""
@@ -206,7 +233,7 @@ class World:
 
     def _clients(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         for name in self.users:
-            if name in self.secrets:
+            if name in self.secrets and name not in self.stuck:
                 yield name, self.secrets[name].entries
 
     def state(self, which: str) -> AuthorityState:
@@ -232,6 +259,9 @@ class World:
             )
             state = json.loads(secret.annotations.get(STATE_ANNOTATION, "{}"))
             seen = state.pop("seenAt", None)
+            # While Users are updated in time, how long they were waited for changes nothing that follows.
+            state.pop("waitedAt", None)
+            state.pop("waitedQuarters", None)
             said.append(str(state))
             said.append(min(int((self.now - instant(seen)).total_seconds()), 60) if seen else None)
         said += [(bundle(it.leaf.certificate), bundle(it.cluster_trust), bundle(it.clients_trust)) for it in self.nodes]

@@ -8,6 +8,7 @@ import pytest
 from ottla_operator.model.certificates import CertificateIssuer, SigningAuthority, facts
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.user_sample import UserSample
 from ottla_operator.planning.certificates.authorities import (
     SETTLE,
     STATE_ANNOTATION,
@@ -19,6 +20,7 @@ from ottla_operator.planning.certificates.authorities import (
     renewal_begins,
     state_of,
 )
+from ottla_operator.planning.certificates.user_wait import UserWait
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW, OTHER = (CertificateIssuer().authority("demo", "CA", now=NOW, days=100) for _ in range(3))
@@ -29,7 +31,13 @@ FIRST = AuthorityState(
     following_origin=Origin(is_own=True),
     seen_at="2026-01-01T00:00:00Z",
 )
-STATES = {"steady": AuthorityState(present=OLD), "trusted": FIRST, "replaced": FIRST.replaced()}
+STATES = {
+    "steady": AuthorityState(present=OLD),
+    "trusted": FIRST,
+    "replaced": FIRST.replaced(),
+    "waiting": replace(FIRST, wait=UserWait(at="2026-01-01T00:00:00Z", quarters=2)),
+    "left-behind": replace(FIRST.replaced(), left_behind=UserSample(7, ("a/b", "c/d"))),
+}
 
 
 def stored(state: AuthorityState) -> Secret:
@@ -104,7 +112,12 @@ def test_renewal_begins_before_the_end(renewal_days: int, day: int) -> None:
     assert begins < facts(OLD.certificate).not_after
 
 
-def next_of(state: AuthorityState, days: float, *, is_seen: bool = True) -> AuthorityState:
+@pytest.mark.parametrize("said", ['{"waitedAt": "2026-01-01T00:00:00Z", "waitedQuarters": "x"}', '{"leftBehind": [1]}'])
+def test_edited_record_of_users_counts_as_missing(said: str) -> None:
+    assert state_of(replace(stored(STATES["steady"]), annotations={STATE_ANNOTATION: said})) == STATES["steady"]
+
+
+def next_of(state: AuthorityState, days: float, *, is_seen: bool = True, users: tuple[str, ...] = ()) -> AuthorityState:
     return advance_authority(
         state,
         Authority(),
@@ -112,6 +125,7 @@ def next_of(state: AuthorityState, days: float, *, is_seen: bool = True) -> Auth
         is_seen=is_seen,
         pauses=Pauses(trusted=SETTLE, replaced=SETTLE),
         now=(NOW + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        users=users,
         create=lambda: OTHER,
     )
 
@@ -123,6 +137,7 @@ def test_new_one_signs_at_the_latest_when_the_old_one_has_ended() -> None:
     assert next_of(state, 99, is_seen=False) == state, "a node has not seen it"
     assert next_of(state, 100, is_seen=False) == AuthorityState(present=later, origin=FIRST.following_origin)
     assert next_of(FIRST, 100).present == OTHER, "both have ended"
+    assert next_of(state, 100, users=("a/b",)).left_behind == UserSample(1, ("a/b",))
 
 
 def test_clock_that_jumped_back_does_not_stop_a_change() -> None:

@@ -206,7 +206,10 @@ def test_user_that_is_waited_for_is_named(world: Any) -> None:
 
     obstacle = world.plan().obstacle
     assert isinstance(obstacle, Waiting)
-    assert obstacle.message.endswith("waiting for Secret alice of a User to trust the new authority")
+    assert obstacle.message == (
+        "the cluster CA has another key, and both are trusted: waiting until 2026-01-01T00:10:00Z for the "
+        "Secret of User alice to trust the new one"
+    )
 
 
 @pytest.mark.parametrize("which", ["cluster_ca", "clients_ca"])

@@ -75,6 +75,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("lose key"), st.sampled_from(["cluster-ca", "clients-ca"])),
     st.tuples(st.just("lose nodes"), st.none()),
     st.tuples(st.just("scale"), st.sampled_from(["one", "two"])),
+    st.tuples(st.just("stick"), st.just("bob")),
 )
 
 
@@ -103,6 +104,8 @@ def _happens(world: Any, what: str, which: Any, number: int) -> None:
         entries = {"ca.crt": root.certificate, "ca.key": root.key}
         world.secrets[f"mine-{which}"] = Secret(name=f"mine-{which}", entries=entries)
         world.asks(**{which: Authority(secret_name=f"mine-{which}", overlap_s=0)})
+    elif what == "stick":
+        world.stuck |= {which}
     elif what == "scale":
         world.names = world.names ^ {which}
     elif what == "lose nodes":

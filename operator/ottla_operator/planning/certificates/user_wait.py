@@ -1,0 +1,43 @@
+"""How long Users delay the next phase of an authority, pure and bounded."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from ottla_operator.model.certificates import instant
+
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_PARTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserWait:
+    """The part of the bound that has passed in the present phase, as recorded in the authority's Secret.
+
+    It is counted in quarters, each of which ends with an observation: an operator that did not run for days updated no
+    User meanwhile, so these days count as one quarter.
+    """
+
+    at: str = ""
+    """RFC 3339: when the present quarter began; empty before the first one."""
+    quarters: int = 0
+    """The number of quarters that are over."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.quarters >= _PARTS
+
+    def advance(self, now: datetime, bound: timedelta) -> "UserWait":
+        """Return the wait as of ``now``: itself until a quarter of ``bound`` is over."""
+        if self.is_over:
+            return self
+        if not self.at or instant(self.at) > now:
+            # After the clock jumped back, the quarter begins again.
+            return replace(self, at=now.strftime(_TIME))
+        if now < instant(self.at) + bound / _PARTS:
+            return self
+        return UserWait(at=now.strftime(_TIME), quarters=self.quarters + 1)
+
+    def ends_at(self, bound: timedelta) -> str:
+        """Return when the wait is over, RFC 3339, if an operator runs until then."""
+        return (instant(self.at) + (_PARTS - self.quarters) * bound / _PARTS).strftime(_TIME)
