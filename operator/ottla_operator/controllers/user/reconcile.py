@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
-from ottla_operator.controllers.executor import execute_for_user
+from ottla_operator.controllers.executor import Execution, execute_for_user
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
@@ -16,7 +16,7 @@ from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import credential_of
 from ottla_operator.planning.plan import Plan, Step
-from ottla_operator.planning.steps.secret import DeleteSecret
+from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
 from ottla_operator.planning.steps.user import UserStep
 from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion, reserved_principal
 from ottla_operator.ports.broker_admin import BrokerAdmin
@@ -87,12 +87,13 @@ async def reconcile_user(
         if not plan.steps:
             reached = plan.obstacle or _reached(user, observed)
             return ReconcileResult(reached, facts, done, wake_at=_end_of_overlap(user, observed))
-        if (unchanged := _without_execution(user, plan, facts, dry_run=dry_run)) is not None:
+        outdated = _outdated_trust(user, observed, access)
+        if (unchanged := _without_execution(user, plan, facts, outdated, dry_run=dry_run)) is not None:
             return unchanged
         execution = await execute_for_user(_steps(plan), broker, secrets)
         done += execution.done
         if execution.stopped is not None:
-            return ReconcileResult(execution.stopped, facts, done)
+            return ReconcileResult(_with_impact(execution.stopped, execution, outdated), facts, done)
     message = f"brokers accepted the changes of user {user.name} and do not show all of them yet"
     return ReconcileResult(Waiting("MetadataNotPropagated", message), facts, done)
 
@@ -109,13 +110,36 @@ async def _access(
         return ReconcileResult(readiness_of_error(error, f"find the listener of user {user.name}"), {}, is_seen=False)
 
 
-def _without_execution(user: User, plan: Plan, facts: Document, *, dry_run: bool) -> ReconcileResult | None:
+def _outdated_trust(user: User, observed: ObservedUser, access: ClientAccess | Rejected) -> str | None:
+    """Return the impact of an outdated trust in the user's Secret, for the message of what delays its write."""
+    secret = observed.secret
+    if secret is None or not secret.belongs_to(user.metadata) or isinstance(access, Rejected):
+        return None
+    if secret.entries.get("ca.crt") == access.ca_pem:
+        return None
+    return (
+        f"ca.crt of Secret {secret.name} is outdated, and its clients cannot connect once {user.cluster} has replaced "
+        "its authority: let the operator write the Secret before"
+    )
+
+
+def _with_impact(stopped: Waiting | Rejected, execution: Execution, outdated: str | None) -> Waiting | Rejected:
+    """Return ``stopped`` with the impact of an ``outdated`` Secret, unless that was written before."""
+    if outdated is None or any(isinstance(it, WriteSecret) for it in execution.done):
+        return stopped
+    return replace(stopped, message=f"{stopped.message}; {outdated}")
+
+
+def _without_execution(
+    user: User, plan: Plan, facts: Document, outdated: str | None, *, dry_run: bool
+) -> ReconcileResult | None:
     """Return the result of a plan that must not be executed; None if it may."""
     if dry_run:
         return ReconcileResult(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
     if user.is_paused:
         steps = "; ".join(map(str, plan.steps))
-        return ReconcileResult(Held("Paused", f"spec.paused is true; next: {steps}"), facts)
+        message = "; ".join(filter(None, [f"spec.paused is true; next: {steps}", outdated]))
+        return ReconcileResult(Held("Paused", message), facts)
     return None
 
 

@@ -71,7 +71,8 @@ def plan_user(
     """
     rejection = _rejection(user, observed, claimed_by)
     if rejection is not None:
-        return Plan(obstacle=rejection)
+        trust = () if claimed_by is not None else tuple(_trust_steps(user, observed, access))
+        return Plan(trust) if trust else Plan(obstacle=rejection)
     others = [*_acl_steps(user, observed.description), *_quota_steps(user, observed.description)]
     obstacle = access if isinstance(access, Rejected) else _secret_obstacle(user, observed)
     # Permissions, and above all their removal, do not wait for a Secret that is missing or cannot be written.
