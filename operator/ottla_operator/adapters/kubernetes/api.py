@@ -8,7 +8,7 @@ Transient failures are retried here, by `adapters.kubernetes.retries`.
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,11 +17,10 @@ import aiohttp
 import kopf
 
 from ottla_operator.adapters.kubernetes.api_calls import OnCall, trace
-from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, with_retries
+from ottla_operator.adapters.kubernetes.managed_fields import FIELD_MANAGER
+from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, PATCH, with_retries
 from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, LeadershipLostError
 from ottla_operator.model.document import Document, Json
-
-FIELD_MANAGER = "ottla-operator"
 
 REQUEST_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
@@ -144,6 +143,21 @@ class KubernetesApi:
         metadata = document["metadata"]
         return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]), document)
 
+    async def patch(self, document: Document, operations: Sequence[Document]) -> Document:
+        """Apply a JSON patch (RFC 6902) to the object.
+
+        Only if the object was not changed since ``document`` was read (else 409 Conflict).
+        """
+        metadata = document["metadata"]
+        version = {"op": "add", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
+        return await self._request(
+            "PATCH",
+            _path(document["kind"], metadata["namespace"], metadata["name"]),
+            parameters={"fieldManager": FIELD_MANAGER},
+            body=[version, *operations],
+            content_type=PATCH,
+        )
+
     async def apply_status(self, document: Document, status: Document) -> Document:
         """Apply ``status`` as this operator's whole part of the status, and return the object.
 
@@ -243,7 +257,7 @@ class KubernetesApi:
         path: str,
         *,
         parameters: dict[str, str] | None = None,
-        body: Document | None = None,
+        body: Json = None,
         content_type: str = JSON,
     ) -> Document:
         return await with_retries(
@@ -251,7 +265,7 @@ class KubernetesApi:
         )
 
     async def _logged_in(
-        self, method: str, path: str, parameters: dict[str, str] | None, body: Document | None, content_type: str
+        self, method: str, path: str, parameters: dict[str, str] | None, body: Json, content_type: str
     ) -> Document:
         session = self._session
         try:
@@ -272,7 +286,7 @@ class KubernetesApi:
         return await self._send(method, path, parameters, body, content_type)
 
     async def _send(
-        self, method: str, path: str, parameters: dict[str, str] | None, body: Document | None, content_type: str
+        self, method: str, path: str, parameters: dict[str, str] | None, body: Json, content_type: str
     ) -> Document:
         assert self._session is not None, "use the client inside `async with`"
         assert self._connection is not None, "a session has a connection"

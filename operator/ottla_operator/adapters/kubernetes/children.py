@@ -1,13 +1,15 @@
 """The objects that a Cluster owns on Kubernetes: finds, writes and prunes them.
 
-They are written only if they differ, so that two writers cannot overwrite each other in turn. Only objects with the
-Cluster's labels and its uid as owner are pruned: all others stay.
+They are written only if they differ, so that two writers cannot overwrite each other in turn. Fields that other clients
+added are removed, except those of `managed_fields.FIELDS_OF_OTHERS`. Only objects with the Cluster's labels and its uid
+as owner are pruned: all others stay.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ottla_operator.adapters.kubernetes.managed_fields import is_as_written, repair
 from ottla_operator.errors import ApiError, HostError
-from ottla_operator.model.document import Document, covers
+from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
 from ottla_operator.ports.object_store import ObjectStore
@@ -54,7 +56,7 @@ class Children:
                 await self._remove(cluster, *entry.removeprefix(UNWANTED).split("/"))
 
     async def write(self, cluster: Cluster, document: Document) -> None:
-        """Apply ``document``.
+        """Apply ``document``, and remove the fields that other clients added to the object.
 
         Raises:
             HostError: an object of this name does not belong to the Cluster.
@@ -63,6 +65,8 @@ class Children:
         found = await self._api.get(kind, self._namespace, name)
         if found is not None and not may_adopt(found, cluster):
             raise HostError("NameTaken", f"{kind} {name} is not this Cluster's; remove it, or rename this Cluster")
+        if found is not None and (operations := repair(found, document)):
+            await self._api.patch(found, operations)
         try:
             await self._api.apply(document)
         except ApiError as error:
@@ -82,7 +86,7 @@ def differences(wanted: Sequence[Document], found: Mapping[str, Document]) -> It
     """Yield, in order, objects of ``wanted`` that are missing or differ, and those that are not wanted any more."""
     keys = [key_of(document) for document in wanted]
     for key, document in zip(keys, wanted, strict=True):
-        if key not in found or not covers(found[key], document):
+        if key not in found or not is_as_written(found[key], document):
             yield key
     for key in found:
         if key not in keys and key.partition("/")[0] in PRUNED:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from ottla_operator.model.document import Document, covers
+from ottla_operator.adapters.kubernetes.managed_fields import is_as_written
+from ottla_operator.model.document import Document
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.objects.disruption import disruption_budget, has_budget
 
@@ -16,4 +17,6 @@ def disruptions_allowed(desired: DesiredCluster, children: Mapping[str, Document
         return None
     found = children.get(f"PodDisruptionBudget/{desired.cluster.name}")
     allowed = None if found is None else found["spec"].get("maxUnavailable")
-    return allowed if isinstance(allowed, int) and covers(found, disruption_budget(desired.cluster, allowed)) else -1
+    if found is None or not isinstance(allowed, int):
+        return -1
+    return allowed if is_as_written(found, disruption_budget(desired.cluster, allowed)) else -1

@@ -6,7 +6,7 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_listeners import parse_advertised_listeners
 from ottla_operator.model.nodes import node_name
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL
-from ottla_operator.model.objects.outside_services import seen_outside
+from ottla_operator.model.objects.outside_services import SERVICE_TYPES, seen_outside
 from ottla_operator.model.objects.pods import FILE_END
 from ottla_operator.model.outside import (
     Outside,
@@ -27,7 +27,8 @@ async def read_outside(api: ObjectStore, namespace: str, cluster: Cluster) -> Ou
     services = await api.objects("Service", namespace, selector)
     by_ports = [it for it in listeners if it.type == NODE_PORT]
     pods = await api.objects("Pod", namespace, selector) if advertises_host_addresses(cluster) else []
-    there = {it["metadata"]["name"] for it in services}
+    # A Service whose type another client changed has lost its ports, as a deleted one.
+    there = {it["metadata"]["name"] for it in services if it["spec"].get("type") == SERVICE_TYPES[NODE_PORT]}
     kept = {name: port for name, port in (await _kept_ports(api, namespace, cluster, by_ports, there)).items() if port}
     return seen_outside(cluster, services, pods, kept)
 
@@ -35,7 +36,7 @@ async def read_outside(api: ObjectStore, namespace: str, cluster: Cluster) -> Ou
 async def _kept_ports(
     api: ObjectStore, namespace: str, cluster: Cluster, listeners: list[Listener], there: set[str]
 ) -> dict[str, int]:
-    """Return the ports of deleted Services, as in published configurations and the status; 0 if unknown."""
+    """Return the ports of lost Services, as in published configurations and the status; 0 if unknown."""
     found: dict[str, int] = {}
     for listener in listeners:
         name = outside_bootstrap_service(cluster, listener)

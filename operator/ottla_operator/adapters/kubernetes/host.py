@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from ottla_operator.adapters.kafka.operator_access import operator_access
 from ottla_operator.adapters.kafka.presented_certificates import with_certificates
 from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_adopt
+from ottla_operator.adapters.kubernetes.comparison import covers
 from ottla_operator.adapters.kubernetes.disruption_budget import disruptions_allowed
 from ottla_operator.adapters.kubernetes.external_addresses import read_outside
 from ottla_operator.adapters.kubernetes.pod_state import observed_node
@@ -20,7 +21,7 @@ from ottla_operator.adapters.kubernetes.volume_claims import (
 )
 from ottla_operator.errors import HostError
 from ottla_operator.model import kubernetes_objects
-from ottla_operator.model.document import Document, covers
+from ottla_operator.model.document import Document
 from ottla_operator.model.images import broker_image, version_of
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -35,6 +36,9 @@ from ottla_operator.ports.object_store import ClusterObjectStore
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
 from ottla_operator.ports.volume_claims import ObservedClaim
+
+_IMMUTABLE = ("podManagementPolicy", "selector", "serviceName", "volumeClaimTemplates")
+"""Fields of a StatefulSet's spec that the API server never changes."""
 
 
 class KubernetesHost:
@@ -211,12 +215,12 @@ class _ClusterObjects:
 
 
 def _is_fixed(wanted: Document, found: Mapping[str, Document], cluster: Cluster) -> bool:
-    """Tell whether ``wanted`` cannot be applied to the object: a StatefulSet's volume claim templates are immutable."""
+    """Tell whether ``wanted`` cannot be applied to the object: some fields of a StatefulSet are immutable."""
     there = found.get(key_of(wanted))
     if there is None or there["kind"] != "StatefulSet" or not may_adopt(there, cluster):
         return False
-    templates = [it["spec"]["volumeClaimTemplates"] for it in (there, wanted)]
-    return bool(there["metadata"].get("deletionTimestamp")) or not covers(*templates)
+    fixed = {name: wanted["spec"][name] for name in _IMMUTABLE}
+    return bool(there["metadata"].get("deletionTimestamp")) or not covers(there["spec"], fixed)
 
 
 def _nodes_of(name: str, found: Mapping[str, Document]) -> list[str]:

@@ -15,8 +15,9 @@ from ottla_operator.errors import ApiError, LeadershipLostError
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
-"""Content types of bodies; a PATCH is a merge (RFC 7386) or a server-side apply."""
+"""Content types of bodies; a PATCH is a merge (RFC 7386), a JSON patch (RFC 6902) or a server-side apply."""
 
 _TRIES_MAX = 4
 _BACKOFF_S_MIN = 0.25

@@ -4,9 +4,11 @@ import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ottla_operator.adapters.kubernetes.comparison import covers
+from ottla_operator.adapters.kubernetes.managed_fields import repair
 from ottla_operator.errors import ApiError, HostError
 from ottla_operator.model.certificate_order import CertificateOrder
-from ottla_operator.model.document import API_VERSION, Document, covers
+from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import OPAQUE, Secret, ownership
 from ottla_operator.ports.object_store import ObjectStore
@@ -45,7 +47,10 @@ class KubernetesSecrets:
                 "annotations": dict(secret.annotations),
                 "ownerReferences": [_reference(owner)],
             }
-            await self._api.apply({**document, "metadata": metadata, "data": data})
+            wanted = {**document, "metadata": metadata, "data": data}
+            applied = await self._api.apply(wanted)
+            if operations := repair(applied, wanted):
+                await self._api.patch(applied, operations)
 
     async def delete(self, name: str) -> None:
         await self._api.delete("Secret", self._namespace, name)

@@ -17,7 +17,8 @@ from ottla_operator.model.outside import (
 
 LISTENER_LABEL = "ottla.dev/listener"
 _POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-_TYPES = {NODE_PORT: "NodePort", LOAD_BALANCER: "LoadBalancer"}
+SERVICE_TYPES = {NODE_PORT: "NodePort", LOAD_BALANCER: "LoadBalancer"}
+"""The type of a listener's Services."""
 
 
 def outside_services(desired: DesiredCluster) -> list[Document]:
@@ -40,7 +41,7 @@ def seen_outside(cluster: Cluster, services: list[Document], pods: list[Document
     for listener in outside_listeners(cluster):
         for service in services:
             labels, spec = service["metadata"].get("labels") or {}, service["spec"]
-            if labels.get(LISTENER_LABEL) != listener.name or spec.get("type") != _TYPES[listener.type]:
+            if labels.get(LISTENER_LABEL) != listener.name or spec.get("type") != SERVICE_TYPES[listener.type]:
                 continue
             name = service["metadata"]["name"]
             if port := spec["ports"][0].get("nodePort"):
@@ -99,7 +100,7 @@ def _service(cluster: Cluster, listener: Listener, name: str, node: str, outside
     if listener.type == NODE_PORT and name in outside.node_ports:
         # Named, so that a recreated Service keeps the port that clients know.
         port["nodePort"] = outside.node_ports[name]
-    spec: Document = {"type": _TYPES[listener.type], "ports": [port]}
+    spec: Document = {"type": SERVICE_TYPES[listener.type], "ports": [port]}
     if listener.outside.load_balancer_class is not None:
         spec["loadBalancerClass"] = listener.outside.load_balancer_class
     common = metadata(cluster, name)

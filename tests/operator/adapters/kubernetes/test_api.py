@@ -185,6 +185,16 @@ def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeS
     assert request["body"] == {"metadata": {"resourceVersion": "7", "finalizers": ["a", "b"]}}
 
 
+def test_object_is_patched_only_on_the_version_that_was_read(server: FakeServer) -> None:
+    removal = {"op": "remove", "path": "/spec/partitions"}
+
+    ask(server, lambda api: api.patch(TOPIC, [removal]))
+
+    (request,) = server.requests
+    assert (request["method"], request["type"]) == ("PATCH", "application/json-patch+json")
+    assert request["body"] == [{"op": "add", "path": "/metadata/resourceVersion", "value": "7"}, removal]
+
+
 @pytest.mark.parametrize(("uid", "conditions"), [("", {}), ("u-1", {"preconditions": {"uid": "u-1"}})])
 def test_deletion_is_conditional_on_the_observed_uid(server: FakeServer, uid: str, conditions: Document) -> None:
     ask(server, lambda api: api.delete("Pod", "kafka", "demo-main-0", uid=uid))

@@ -12,7 +12,6 @@ from host_observations import observe, publish
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.adapters.kubernetes.pod_state import observed_node
 from ottla_operator.errors import HostError
-from ottla_operator.model.document import covers
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.planning.cluster.draining import leaving_nodes
@@ -330,23 +329,3 @@ def test_terminating_pod_has_a_successor_only_within_the_number_of_its_stateful_
     store.add_pod(name, deletionTimestamp="2026-01-01T00:00:00Z")
 
     assert observe(host, cluster)[1].nodes[name].state is state
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted", "is_covered"),
-    [
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="more-fields"),
-        pytest.param({"a": 1}, {"a": 1, "b": 2}, False, id="missing-field"),
-        pytest.param({"a": 1}, {"a": 2}, False, id="other-value"),
-        pytest.param({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True, id="more-fields-in-a-list"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="longer-list"),
-        pytest.param({"a": [2, 1]}, {"a": [1, 2]}, False, id="other-order"),
-        pytest.param(None, {"a": 1}, False, id="nothing"),
-        pytest.param({"a": None}, {"a": []}, False, id="null-for-a-list"),
-        pytest.param({"a": 1}, {"a": 1, "b": {}, "c": []}, True, id="missing-empty-field"),
-        pytest.param({"a": {"b": 1}}, {"a": []}, False, id="empty-for-something"),
-        pytest.param({}, {"a": 0}, False, id="missing-number"),
-    ],
-)
-def test_covering(found: Any, wanted: Any, is_covered: bool) -> None:
-    assert covers(found, wanted) is is_covered

@@ -1,7 +1,7 @@
 """`SimulatedApi`: one operator's client of the simulated API server, with the retries of the real one."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from operator_simulation.api_faults import ApiFaults
@@ -35,6 +35,9 @@ class SimulatedApi:
 
     async def apply(self, document: Document) -> Document:
         return await self._ask("PATCH", _name(document), lambda: self._store.apply(document), APPLY)
+
+    async def patch(self, document: Document, operations: Sequence[Document]) -> Document:
+        raise NotImplementedError("no other client writes the operator's objects")
 
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         await self._ask("DELETE", f"{kind} {name}", lambda: self._store.delete(kind, name))
