@@ -1,16 +1,19 @@
 """Fields of other field managers: which are removed, which stay, and how one write removes them."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from managed_api import ManagedApi
 
-from ottla_operator.adapters.kubernetes.managed_fields import is_as_written, repair
+from ottla_operator.adapters.kubernetes.managed_fields import FIELDS_OF_OTHERS, is_as_written, repair
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 
 Document = dict[str, Any]
+GUIDE = Path(__file__).parents[4] / "docs" / "kubernetes.md"
 KEY = ObjectKey("Service", "kafka", "demo")
 SERVICE: Document = {
     "apiVersion": "v1",
@@ -119,3 +122,10 @@ def test_object_without_managed_fields_is_compared_by_its_values(managed: Manage
 
     assert is_as_written(stored(managed), SERVICE)
     assert repair(stored(managed), SERVICE) == []
+
+
+def test_fields_that_stay_are_documented() -> None:
+    _, _, section = GUIDE.read_text().partition("## Changes to the operator's objects")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section.partition("\n## ")[0], re.MULTILINE)
+
+    assert {kind: {*re.findall(r"`([^`]+)`", fields)} for kind, fields in rows} == {**FIELDS_OF_OTHERS}
