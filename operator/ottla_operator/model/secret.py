@@ -23,6 +23,8 @@ class Secret:
     owner_uid: str = field(default="", compare=False)
     """Of the object with which the Secret is garbage-collected; empty without garbage collection, as on a local
     host."""
+    has_other_fields: bool = field(default=False, compare=False)
+    """Whether other clients added entries or owners to the observed Secret."""
     version: str = field(default="", compare=False)
     """The resourceVersion of the observed Secret; empty for a new one, and on a local host."""
 
@@ -41,7 +43,8 @@ class Secret:
         return (
             self.entries == wanted.entries
             # A recreated object of the same name has another uid: the Secret must not be collected with the old object.
-            and self.owner_uid in ("", wanted.owner_uid)
+            and (not self.version or self.owner_uid == wanted.owner_uid)
+            and not self.has_other_fields
             and self.labels.items() >= wanted.labels.items()
             and self.annotations.items() >= wanted.annotations.items()
         )

@@ -17,6 +17,9 @@ KINDS = {
     "ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
     "StatefulSet": "io.k8s.api.apps.v1.StatefulSet",
 }
+_CUSTOM_RESOURCE: Schema = {
+    "properties": {"metadata": {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}
+}
 NEWEST = kubernetes_validate.latest_version()
 
 
@@ -28,7 +31,7 @@ def definitions(release: str = NEWEST) -> dict[str, Schema]:
 
 
 def schema_of(kind: str, release: str = NEWEST) -> Schema:
-    return definitions(release)[KINDS[kind]]
+    return definitions(release)[KINDS[kind]] if kind in KINDS else _CUSTOM_RESOURCE
 
 
 def resolved(schema: Schema, release: str = NEWEST) -> Schema:

@@ -11,6 +11,7 @@ Document = dict[str, Any]
 Place = tuple[str | int, ...]
 _KEPT = ("apiVersion", "kind", "status")
 """Fields that are no content: the API server does not let clients change them, or controllers write them."""
+_BASE64 = "YWRkZWQ="
 _METADATA = ("annotations", "finalizers", "labels", "ownerReferences")
 
 _SAME_TYPE = {"initContainers": "containers", "startupProbe": "readinessProbe", "livenessProbe": "readinessProbe"}
@@ -63,7 +64,7 @@ def _of_value(schema: Schema, value: Any, place: Place, field: str) -> Iterator[
         if value:
             yield Edit(f"{field}[]", "add", (*place, len(value)), _other_element(schema, value[-1]))
     else:
-        yield Edit(field, "change", place, _other(value))
+        yield Edit(field, "change", place, _BASE64 if schema.get("format") == "byte" else _other(value))
 
 
 def _of_fields(schema: Schema, value: Document, place: Place, field: str) -> Iterator[Edit]:
@@ -78,7 +79,7 @@ def _of_fields(schema: Schema, value: Document, place: Place, field: str) -> Ite
             yield Edit(path, "remove", (*place, name))
         yield from _of_value(field_schema(schema, name), value[name], (*place, name), path)
     if is_map:
-        yield Edit(f"{field}.*", "add", (*place, "added"), "added")
+        yield Edit(f"{field}.*", "add", (*place, "added"), _sample(field_schema(schema, "added")))
 
 
 def _fields(schema: Schema, value: Document, field: str) -> set[str]:
@@ -120,8 +121,8 @@ def _sample(schema: Schema) -> Any:
             scalars = {name: _sample(it) for name, it in schema["properties"].items() if _is_scalar(it)}
             return scalars or {name: _sample(it) for name, it in list(schema["properties"].items())[:1]}
         case "object":
-            return {"added": "added"}
-    return "added"
+            return {"added": _sample(field_schema(schema, "added"))}
+    return _BASE64 if schema.get("format") == "byte" else "added"
 
 
 def _is_scalar(schema: Schema) -> bool:

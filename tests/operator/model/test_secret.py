@@ -32,9 +32,23 @@ def test_what_others_added_does_not_matter() -> None:
     assert not found.covers(Secret(name="demo-nodes", entries={}))
 
 
-@pytest.mark.parametrize(("found", "is_so"), [("", True), ("new", True), ("old", False)])
-def test_secret_that_goes_with_another_object_is_written_again(found: str, is_so: bool) -> None:
-    assert replace(SECRET, owner_uid=found).covers(replace(SECRET, owner_uid="new")) is is_so
+@pytest.mark.parametrize(
+    ("version", "found", "is_so"),
+    [
+        pytest.param("", "", True, id="local-host"),
+        pytest.param("1", "new", True, id="same-owner"),
+        pytest.param("1", "old", False, id="recreated-owner"),
+        pytest.param("1", "", False, id="owner-removed"),
+    ],
+)
+def test_secret_that_goes_with_another_object_is_written_again(version: str, found: str, is_so: bool) -> None:
+    seen = replace(SECRET, owner_uid=found, version=version)
+
+    assert seen.covers(replace(SECRET, owner_uid="new")) is is_so
+
+
+def test_secret_with_fields_of_other_clients_is_written_again() -> None:
+    assert not replace(SECRET, has_other_fields=True).covers(SECRET)
 
 
 def test_entries_are_not_printed() -> None:

@@ -49,7 +49,12 @@ _SELF = "."
 
 def is_as_written(found: Document, wanted: Document) -> bool:
     """Tell whether ``found`` is ``wanted``, and no other client has added a field to it."""
-    return covers(found, wanted) and not _paths_of_others(found)
+    return covers(found, wanted) and not has_fields_of_others(found)
+
+
+def has_fields_of_others(found: Document) -> bool:
+    """Tell whether other clients set fields that are the operator's."""
+    return bool(_paths_of_others(found))
 
 
 def repair(found: Document, wanted: Document) -> list[Document]:

@@ -4,8 +4,7 @@ import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla_operator.adapters.kubernetes.comparison import covers
-from ottla_operator.adapters.kubernetes.managed_fields import repair
+from ottla_operator.adapters.kubernetes.managed_fields import has_fields_of_others, is_as_written, repair
 from ottla_operator.errors import ApiError, HostError
 from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.document import API_VERSION, Document
@@ -42,15 +41,23 @@ class KubernetesSecrets:
                 version = created["metadata"]["resourceVersion"]
             metadata = {
                 **identity,
-                "resourceVersion": version,
                 "labels": dict(secret.labels),
                 "annotations": dict(secret.annotations),
                 "ownerReferences": [_reference(owner)],
             }
-            wanted = {**document, "metadata": metadata, "data": data}
-            applied = await self._api.apply(wanted)
-            if operations := repair(applied, wanted):
-                await self._api.patch(applied, operations)
+            if secret.version:
+                version = await self._without_other_fields({**document, "metadata": metadata, "data": data}, version)
+            await self._api.apply({**document, "metadata": {**metadata, "resourceVersion": version}, "data": data})
+
+    async def _without_other_fields(self, wanted: Document, version: str) -> str:
+        """Remove fields that other clients added to the Secret of ``version``, and return its version after that."""
+        found = await self._api.get("Secret", self._namespace, wanted["metadata"]["name"])
+        if found is None or found["metadata"]["resourceVersion"] != version:
+            # The apply is rejected.
+            return version
+        operations = repair(found, wanted)
+        patched = await self._api.patch(found, operations) if operations else found
+        return str(patched["metadata"]["resourceVersion"])
 
     async def delete(self, name: str) -> None:
         await self._api.delete("Secret", self._namespace, name)
@@ -62,13 +69,16 @@ class KubernetesSecrets:
 
     async def has_certificate_order(self, order: CertificateOrder) -> bool:
         found = await self._api.get(_CERTIFICATE, self._namespace, order.name)
-        return found is not None and covers(found.get("spec"), order.spec)
+        return found is not None and is_as_written(found, {"spec": order.spec})
 
     async def order_certificate(self, order: CertificateOrder, owner: Metadata) -> None:
         metadata = {"name": order.name, "namespace": self._namespace, "ownerReferences": [_reference(owner)]}
         document: Document = {"apiVersion": "cert-manager.io/v1", "kind": _CERTIFICATE, "metadata": metadata}
+        wanted = {**document, "spec": order.spec}
         try:
-            await self._api.apply({**document, "spec": order.spec})
+            applied = await self._api.apply(wanted)
+            if operations := repair(applied, wanted):
+                await self._api.patch(applied, operations)
         except ApiError as error:
             if not error.is_missing:
                 raise
@@ -99,6 +109,7 @@ def secret_of(document: Document) -> Secret:
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         owner_uid=next(owners, ""),
+        has_other_fields=has_fields_of_others(document),
         version=metadata["resourceVersion"],
     )
 
