@@ -40,7 +40,9 @@ def alter_replica_log_dirs(
                 yield None
             yield None
     response = AlterReplicaLogDirsResponse()
-    for name, paths in wanted.items():
+    for name in list(wanted):
+        # Freed one by one: all at the end would be one stretch of the loop.
+        paths = wanted.pop(name)
         result = AlterReplicaLogDirTopicResult(topic_name=name)
         response.results.append(result)
         for index, path in paths.items():
