@@ -4,12 +4,12 @@ v1 the number of records that are delivered (KIP-1226).
 Source: WriteShareGroupStateRequest.json; KafkaApis.handleWriteShareGroupStateRequest of Apache Kafka 4.3.
 """
 
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.share_group_state import serve_partitions
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.purgatory.steps import Steps
 from ottla.share_state.persister import SharePartitionKey, StateBatch, StateResult, StateWrite
 from ottla.wire.messages.write_share_group_state import (
     PartitionData,
@@ -50,9 +50,15 @@ def write_share_group_state(context: RequestContext, request: WriteShareGroupSta
 
 
 def _convert_batches(partition: PartitionData) -> Steps[None]:
-    """Replace the structs of a partition by the values that the coordinator merges."""
-    converted = yield from map_in_steps(_to_state_batch, partition.state_batches, per_step=_BATCHES_PER_STEP)
-    partition.state_batches = converted  # type: ignore[assignment]
+    """Replace the structs of a partition by the values that the coordinator merges.
+
+    In place, so that each step frees its structs: all of them at once would be one stretch of the loop.
+    """
+    batches: list[Any] = partition.state_batches
+    for start in range(0, len(batches), _BATCHES_PER_STEP):
+        step = slice(start, start + _BATCHES_PER_STEP)
+        batches[step] = [_to_state_batch(each) for each in batches[step]]
+        yield None
 
 
 def _to_state_batch(batch: StateBatchStruct) -> StateBatch:
