@@ -22,6 +22,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Halted, Reached, Readiness, Rejected, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey, referred_cluster
+from ottla_operator.model.timestamps import instant, timestamp
 from ottla_operator.planning.steps.certificate import LeaveUsersBehind
 from ottla_operator.planning.user.plan import Draw
 from ottla_operator.ports.broker_admin import Connect
@@ -231,7 +232,7 @@ class ControllerManager:
         self._metrics.observe_reconcile(key, is_reached=isinstance(outcome.readiness, Reached))
         await self._report(key, document, outcome, previous)
         if outcome.wake_at:
-            left = datetime.fromisoformat(outcome.wake_at) - datetime.fromisoformat(self._now())
+            left = instant(outcome.wake_at) - instant(self._now())
             self.queue.wake_in(key, max(0.0, left.total_seconds()))
         return not isinstance(outcome.readiness, _UNSETTLED)
 
@@ -304,4 +305,4 @@ def _result_label(readiness: Readiness) -> str:
 
 
 def _utc_now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(datetime.now(UTC))

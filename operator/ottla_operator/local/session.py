@@ -27,6 +27,7 @@ from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Rejected, Underway, Waiting, is_stalled
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.timestamps import timestamp
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
 from ottla_operator.planning.precedence import heir, older_claim
@@ -344,4 +345,4 @@ def _rejected_outcome(document: Document, error: ManifestError) -> Outcome:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(datetime.now(UTC))

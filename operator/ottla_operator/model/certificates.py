@@ -5,7 +5,7 @@ Source: RFC 5280 (extensions of authorities and of leaf certificates).
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
 from warnings import catch_warnings
@@ -387,8 +387,3 @@ def _pem(certificate: x509.Certificate) -> str:
 
 def _key_pem(key: PrivateKeyTypes) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-
-
-def instant(text: str) -> datetime:
-    """Return the time of an RFC 3339 string in UTC and whole seconds."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

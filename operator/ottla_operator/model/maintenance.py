@@ -11,6 +11,8 @@ from ottla_operator.model.document import Document
 _MINUTE = timedelta(minutes=1)
 _ANY_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 """Whether a window ever opens does not depend on when that is asked."""
+_UNREADABLE = (ValueError, KeyError, OSError)
+"""Errors of a schedule, and of a time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def _problem(window: MaintenanceWindow) -> str | None:
         _around(window, _ANY_MOMENT)
     except StopIteration:
         return f"{name} never opens"
-    except (ValueError, KeyError, OSError) as error:
+    except _UNREADABLE as error:
         return f"{name} cannot be read ({error})"
     return None
 
@@ -74,9 +76,10 @@ def closed_reason(windows: Sequence[MaintenanceWindow], now: str) -> str | None:
     moment = datetime.fromisoformat(now)
     opens: list[datetime] = []
     for window in windows:
-        if _problem(window) is not None:
+        try:
+            since, following = _around(window, moment)
+        except (StopIteration, *_UNREADABLE):
             continue
-        since, following = _around(window, moment)
         if since is not None and moment - since < window.duration:
             return None
         opens.append(following)

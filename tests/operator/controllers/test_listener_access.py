@@ -12,11 +12,12 @@ from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.controllers.listener_access import access_without_manifest, client_access, operator_access
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.model.certificates import CertificateIssuer, instant
+from ottla_operator.model.certificates import CertificateIssuer
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Rejected
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.ports.operator_access import OperatorAccess
 
 Builder = Callable[..., dict[str, Any]]

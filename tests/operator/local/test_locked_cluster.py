@@ -21,9 +21,10 @@ from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.controllers.cluster.certificates import CertificateKeeper, keep_certificates
 from ottla_operator.local import ExitCode
 from ottla_operator.local.manifests import desired_by_user
-from ottla_operator.model.certificates import facts, instant
+from ottla_operator.model.certificates import facts
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.timestamps import instant
 from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Builder = Callable[..., Any]

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from ottla_operator.model.certificates import SigningAuthority, certificates, facts, generated_authority, instant
+from ottla_operator.model.certificates import SigningAuthority, certificates, facts, generated_authority
 from ottla_operator.model.cluster_secrets import CA_CERTIFICATE, CA_KEY, CA_TRUSTED
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.document import Document
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.model.user_sample import UserSample
 from ottla_operator.planning.certificates.user_wait import UserWait
 

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from ottla_operator.model import certificates
-from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
+from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts
 from ottla_operator.model.cluster_tls import Authority
+from ottla_operator.model.timestamps import instant
 from ottla_operator.planning.certificates.authorities import renewal_begins
 
 LEAF_DAYS: Final = 365

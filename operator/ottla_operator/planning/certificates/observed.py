@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificate_order import is_address
-from ottla_operator.model.certificates import Leaf, facts, instant
+from ottla_operator.model.certificates import Leaf, facts
 from ottla_operator.model.cluster_secrets import NODE_PEM
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.outside import advertises_host_addresses
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.planning.certificates.authorities import renewal_begins, state_of
 from ottla_operator.planning.certificates.users import UserSecret
 

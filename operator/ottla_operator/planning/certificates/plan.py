@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificate_order import certificate_order
-from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
+from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts
 from ottla_operator.model.cluster_secrets import (
     CLIENT_PROPERTIES,
     CLIENTS_CA,
@@ -34,6 +34,7 @@ from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.outside import verified_listeners
 from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.timestamps import instant
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.planning.certificates.authorities import (
     BLIND,

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificates import Leaf, facts
 from ottla_operator.model.conditions import AUTHORITY_CHANGING, Waiting
 from ottla_operator.model.document import Document
+from ottla_operator.model.timestamps import timestamp
 from ottla_operator.model.user_sample import UserSample
 from ottla_operator.planning.certificates.authorities import AuthorityState
-
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def changing(which: str, state: AuthorityState, unseen: str | None, users: Sequence[str], bound: timedelta) -> Waiting:
@@ -57,4 +55,4 @@ def described(
 
 
 def _expiry(name: str, pem: str) -> Document:
-    return {"name": name, "notAfter": facts(pem).not_after.strftime(_TIME)}
+    return {"name": name, "notAfter": timestamp(facts(pem).not_after)}

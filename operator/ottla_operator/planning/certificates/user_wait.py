@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from ottla_operator.model.certificates import instant
+from ottla_operator.model.timestamps import instant, timestamp
 
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _PARTS: Final = 4
 
 
@@ -33,11 +32,11 @@ class UserWait:
             return self
         if not self.at or instant(self.at) > now:
             # After the clock jumped back, the quarter begins again.
-            return replace(self, at=now.strftime(_TIME))
+            return replace(self, at=timestamp(now))
         if now < instant(self.at) + bound / _PARTS:
             return self
-        return UserWait(at=now.strftime(_TIME), quarters=self.quarters + 1)
+        return UserWait(at=timestamp(now), quarters=self.quarters + 1)
 
     def ends_at(self, bound: timedelta) -> str:
         """Return when the wait is over, RFC 3339, if an operator runs until then."""
-        return (instant(self.at) + (_PARTS - self.quarters) * bound / _PARTS).strftime(_TIME)
+        return timestamp(instant(self.at) + (_PARTS - self.quarters) * bound / _PARTS)

@@ -3,11 +3,12 @@
 from typing import Final
 
 from ottla_operator.model import certificates
-from ottla_operator.model.certificates import Leaf, LeafRequest, instant
+from ottla_operator.model.certificates import Leaf, LeafRequest
 from ottla_operator.model.cluster_secrets import CLIENTS_CA
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import CERTIFICATE_REVISION_ANNOTATION, USER_CERTIFICATE, USER_KEY
 from ottla_operator.planning.certificates.authorities import state_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ottla.client.admin_security import ScramSecret
@@ -12,6 +12,7 @@ from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant, timestamp
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import (
     Credential,
@@ -35,7 +36,6 @@ WILDCARD_PRINCIPAL = "User:*"
 """The wildcard principal: its entries apply to all principals."""
 PASSWORD_SIZE = 32
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +196,12 @@ def _credential(user: User, observed: ObservedUser, draw: Draw, now: str) -> Cre
     is_known_good = known is not None and in_use.get(known.mechanism) == known.iterations
     if known is None or not user.overlap_s or not is_known_good:
         return new
-    until = datetime.strptime(now, _TIME).replace(tzinfo=UTC) + timedelta(seconds=user.overlap_s)
+    until = instant(now) + timedelta(seconds=user.overlap_s)
     return replace(
         new,
         mechanism=known.other_mechanism,
         previous_iterations=known.iterations,
-        previous_until=until.strftime(_TIME),
+        previous_until=timestamp(until),
     )
 
 

@@ -20,7 +20,6 @@ from ottla_operator.model.certificates import (
     LeafRequest,
     certificates,
     facts,
-    instant,
     is_issued_by,
     leaf_of,
 )
@@ -28,6 +27,7 @@ from ottla_operator.model.cluster_secrets import CLIENTS_CA, CLUSTER_CA, NODE_PE
 from ottla_operator.model.cluster_tls import Authority, ClusterTls
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.timestamps import instant
 from ottla_operator.planning.certificates.authorities import STATE_ANNOTATION, AuthorityState, state_of
 from ottla_operator.planning.certificates.observed import ObservedCertificates, former_host_addresses
 from ottla_operator.planning.certificates.plan import CertificatePlan, plan_certificates

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from ottla_operator.model import certificates
-from ottla_operator.model.certificates import Leaf, instant
+from ottla_operator.model.certificates import Leaf
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import access_secret
 from ottla_operator.planning.user.certificate import user_certificate

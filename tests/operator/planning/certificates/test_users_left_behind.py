@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla_operator.model.certificates import facts, instant
+from ottla_operator.model.certificates import facts
 from ottla_operator.model.cluster_tls import Authority
+from ottla_operator.model.timestamps import instant
 from ottla_operator.planning.certificates.user_wait import UserWait
 from ottla_operator.planning.certificates.users import UNLISTED, UserSecret, users_without_trust
 

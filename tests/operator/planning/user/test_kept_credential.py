@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from planned_users import NOW, after, kinds, observed, password
 
-from ottla_operator.model.certificates import CertificateIssuer, LeafRequest, instant
+from ottla_operator.model.certificates import CertificateIssuer, LeafRequest
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.secret import Secret
+from ottla_operator.model.timestamps import instant
 from ottla_operator.model.user import User
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.user.plan import ObservedUser, plan_user
