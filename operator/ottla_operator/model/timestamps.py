@@ -18,3 +18,12 @@ def instant(text: str) -> datetime:
 def timestamp(moment: datetime) -> str:
     """Return the timestamp of ``moment``, which is in UTC."""
     return moment.strftime(_FORMAT)
+
+
+def valid_timestamp(value: object) -> str:
+    """Return ``value`` if it is a timestamp, else "": annotations can be edited by others."""
+    try:
+        instant(str(value))
+    except ValueError:
+        return ""
+    return str(value)

@@ -28,6 +28,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.timestamps import valid_timestamp
 from ottla_operator.model.user import User
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Credential:
     previous_iterations: int = 0
     """Of the previous credential, which has the other mechanism; 0: there is none."""
     previous_until: str = ""
-    """RFC 3339; the end of the previous credential's overlap."""
+    """RFC 3339; the end of the previous credential's overlap. One that cannot be read is over: it would never end."""
 
     @property
     def other_mechanism(self) -> ScramMechanism:
@@ -136,7 +137,7 @@ def credential_of(secret: Secret | None) -> Credential | None:
             iterations=int(said["iterations"]),
             revision=str(said["revision"]),
             previous_iterations=int(said.get("previousIterations", 0)),
-            previous_until=str(said.get("previousUntil", "")),
+            previous_until=valid_timestamp(said.get("previousUntil")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

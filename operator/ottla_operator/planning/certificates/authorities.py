@@ -19,7 +19,7 @@ from ottla_operator.model.cluster_secrets import CA_CERTIFICATE, CA_KEY, CA_TRUS
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.document import Document
 from ottla_operator.model.secret import Secret
-from ottla_operator.model.timestamps import instant
+from ottla_operator.model.timestamps import instant, valid_timestamp
 from ottla_operator.model.user_sample import UserSample
 from ottla_operator.planning.certificates.user_wait import UserWait
 
@@ -124,7 +124,7 @@ def state_of(secret: Secret | None) -> AuthorityState | None:
         following=following,
         following_origin=Origin(revision=str(said.get("nextRevision", "")), is_own=bool(said.get("nextIsOwn"))),
         previous=tuple(it for it in certificates(entries.get(CA_TRUSTED, "")) if it not in known),
-        seen_at=_instant_or_empty(said.get("seenAt")),
+        seen_at=valid_timestamp(said.get("seenAt")),
         wait=_wait(said),
         left_behind=UserSample.parse(said.get("leftBehind")),
     )
@@ -247,18 +247,9 @@ def _is_outdated(state: AuthorityState, wanted: Authority, given: SigningAuthori
     return ends_soon or state.origin != Origin(revision=wanted.rotation)
 
 
-def _instant_or_empty(text: object) -> str:
-    """Return ``text`` if it is a time; an invalid one, perhaps of an edited annotation, counts as not seen."""
-    try:
-        instant(str(text))
-    except ValueError:
-        return ""
-    return str(text)
-
-
 def _wait(said: Document) -> UserWait:
     """Return the recorded wait; an invalid one, perhaps of an edited annotation, begins again."""
-    at, quarters = _instant_or_empty(said.get("waitedAt")), said.get("waitedQuarters")
+    at, quarters = valid_timestamp(said.get("waitedAt")), said.get("waitedQuarters")
     return UserWait(at=at, quarters=quarters) if at and isinstance(quarters, int) else UserWait()
 
 

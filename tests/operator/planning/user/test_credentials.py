@@ -9,6 +9,7 @@ from planned_users import SHA_256, SHA_512, WRITE, after, kinds, observed, passw
 
 from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.user import User
+from ottla_operator.model.user_secret import CREDENTIAL_ANNOTATION
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.steps.user import AlterScram
 
@@ -44,6 +45,18 @@ def test_both_passwords_are_valid_during_the_overlap(user_manifest: Builder) -> 
     assert set(last.description.scram) == {SHA_256}
     assert password(last) == password(both)
     assert plan(user, last, now="2026-01-01T00:01:00Z") == Plan()
+
+
+@pytest.mark.parametrize("end", ["never", "9999", "2026-13-01T00:00:00Z", ""])
+def test_overlap_whose_end_was_edited_is_over(user_manifest: Builder, end: str) -> None:
+    user = rotated(user_manifest, "2", 60)
+    both = settled(user, settled(rotated(user_manifest, "1", 60)), seed=2)
+    assert both.secret is not None
+    described = both.secret.annotations[CREDENTIAL_ANNOTATION].replace("2026-01-01T00:01:00Z", end)
+    annotations = {**both.secret.annotations, CREDENTIAL_ANNOTATION: described}
+    edited = replace(both, secret=replace(both.secret, annotations=annotations))
+
+    assert kinds(plan(user, edited)) == ["WriteSecret", "AlterScram"]
 
 
 def test_rotation_turns_back_to_the_first_mechanism(user_manifest: Builder) -> None:
