@@ -3,7 +3,7 @@
 import hashlib
 import ssl
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, Leaf, LeafRequest, SigningAuthority
 from ottla_operator.model.conditions import Rejected
 
-NOW = datetime.now(certificates.UTC).replace(microsecond=0)
+NOW = datetime.now(UTC).replace(microsecond=0)
 ISSUER = CertificateIssuer()
 ROOT = ISSUER.authority("demo", "cluster CA", now=NOW, days=100)
 NODE = ISSUER.leaf(ROOT, LeafRequest(common_name="node", names=frozenset({"a.b", "127.0.0.1"})), now=NOW, days=10)
