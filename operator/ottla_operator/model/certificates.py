@@ -377,7 +377,7 @@ def _one(pem: str) -> x509.Certificate:
     """Raises ValueError."""
     try:
         return _load(pem)[0]
-    except (x509.InvalidVersion, UserWarning) as error:
+    except (x509.InvalidVersion, TypeError, UserWarning) as error:
         raise ValueError(str(error)) from error
 
 

@@ -211,6 +211,7 @@ def test_unusable_certificate_is_rejected(certificate: str | None, key: str | No
 @given(at=st.integers(0, 1_000), byte=st.integers(0, 255), is_root=st.booleans())
 @example(at=12, byte=38, is_root=True)
 @example(at=15, byte=128, is_root=False)
+@example(at=156, byte=3, is_root=True)
 def test_corrupt_certificate_never_raises(at: int, byte: int, is_root: bool) -> None:
     certificate, key = (ROOT.certificate, KEY) if is_root else (NODE.certificate, NODE.key)
     der = bytearray(ssl.PEM_cert_to_DER_cert(certificate))
