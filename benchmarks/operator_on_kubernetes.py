@@ -14,6 +14,7 @@ import re
 import subprocess
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,14 +82,19 @@ class Operator:
         lease = json.loads(run("kubectl", "-n", SYSTEM, "get", "lease", RELEASE, "-o", "json"))
         return str(lease["spec"]["holderIdentity"]).rpartition("_")[0]
 
-    def writes(self) -> int:
-        """Return its number of writes, without those of its Lease."""
+    def requests(self) -> Counter[tuple[str, str]]:
+        """Return its number of requests by verb and resource, without those of its Lease."""
         pattern = re.compile(r"^ottla_operator_api_requests_total\{(.*)\} (\S+)$", re.MULTILINE)
-        total = 0.0
+        found = Counter[tuple[str, str]]()
         for labels, value in pattern.findall(self._metrics()):
             named = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            total += float(value) if named["verb"] in WRITES and named["resource"] != "leases" else 0.0
-        return int(total)
+            if named["resource"] != "leases":
+                found[named["verb"], named["resource"]] += int(float(value))
+        return found
+
+    def writes(self) -> int:
+        """Return its number of writes, without those of its Lease."""
+        return sum(count for (verb, _), count in self.requests().items() if verb in WRITES)
 
     def cpu_s(self) -> float:
         return self._value("process_cpu_seconds_total")
