@@ -5,13 +5,13 @@ The tests need KUBECONFIG and the images ottla/operator:0.1.0, ottla/broker:0.1.
 """
 
 import contextlib
-import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from api_objects import api_objects
 from installed_operator import Operator
 from kubernetes_namespace import CommandFailedError, Document, Namespace, output_of, run
 from ledger_pod import Ledger
@@ -59,7 +59,7 @@ def own_release(operator: Operator) -> Iterator[None]:
 
 def default_storage_class() -> Document:
     """Return the StorageClass of claims that name none."""
-    found: list[Document] = json.loads(run("kubectl", "get", "storageclasses", "-o", "json"))["items"]
+    found = api_objects().list("storageclasses", "")
     mark = "storageclass.kubernetes.io/is-default-class"
     return next(it for it in found if it["metadata"].get("annotations", {}).get(mark) == "true")
 

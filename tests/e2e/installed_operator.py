@@ -1,11 +1,11 @@
 """The operator, installed from its chart by helm."""
 
 import fcntl
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from api_objects import api_objects
 from kubernetes_namespace import OPERATOR_LABEL, OPERATOR_NAMESPACE, OPERATOR_RELEASE, ROOT, Document, Namespace, run
 
 CHART = ROOT / "charts" / "ottla-operator"
@@ -52,9 +52,7 @@ class Operator:
 
     def pods(self) -> dict[str, Document]:
         """Return the pods that are not being deleted, by name."""
-        found: list[Document] = json.loads(self.system.kubectl("get", "pods", "-l", OPERATOR_LABEL, "-o", "json"))[
-            "items"
-        ]
+        found = api_objects().list("pods", OPERATOR_NAMESPACE, OPERATOR_LABEL)
         return {it["metadata"]["name"]: it for it in found if "deletionTimestamp" not in it["metadata"]}
 
     def leader(self) -> str:

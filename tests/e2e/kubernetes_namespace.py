@@ -1,4 +1,4 @@
-"""A namespace of the Kubernetes under test, by kubectl: manifests, waits, pods, and the ottla command in a pod."""
+"""A namespace of the Kubernetes under test: manifests, waits, pods, and the ottla command in a pod."""
 
 import base64
 import json
@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from api_objects import api_objects
+from kubernetes.dynamic.exceptions import DynamicApiError
 
 from ottla.cli.yaml_form import to_yaml
 
@@ -43,7 +46,7 @@ def run(*command: str, text: str | None = None, timeout_s: float = COMMAND_TIMEO
 
 
 class Namespace:
-    """A namespace, by kubectl."""
+    """A namespace: read by the official client, changed by kubectl, as users do it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,8 +73,10 @@ class Namespace:
         return self.kubectl("apply", "-f", path)
 
     def get(self, kind: str, name: str) -> Document:
-        document: Document = json.loads(self.kubectl("get", kind, name, "-o", "json"))
-        return document
+        try:
+            return api_objects().get(kind, self.name, name)
+        except DynamicApiError as error:
+            raise CommandFailedError(f"{kind} {name} of {self.name}: {error.summary()}") from None
 
     def names(self, kind: str, selector: str = "") -> set[str]:
         selection = ["-l", selector] if selector else []
@@ -105,8 +110,7 @@ class Namespace:
         return {it["metadata"]["name"] for it in self._all_events() if it.get("reportingController") != "kubelet"}
 
     def _all_events(self) -> list[Document]:
-        found: list[Document] = json.loads(self.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
-        return found
+        return api_objects().list("events.events.k8s.io", self.name)
 
     def change(self, kind: str, name: str, patch: Document) -> None:
         """Merge ``patch`` into an object, and wait until the operator has observed this generation."""
@@ -123,8 +127,8 @@ class Namespace:
 
     def pods(self, cluster: str = "demo") -> dict[str, Document]:
         """Return the pods of a cluster by name."""
-        found = json.loads(self.kubectl("get", "pods", "-l", f"ottla.dev/cluster={cluster}", "-o", "json"))
-        return {pod["metadata"]["name"]: pod for pod in found["items"]}
+        found = api_objects().list("pods", self.name, f"ottla.dev/cluster={cluster}")
+        return {pod["metadata"]["name"]: pod for pod in found}
 
     def lives(self, cluster: str = "demo") -> dict[str, tuple[str, int]]:
         """Return, by pod of a cluster, its uid and how often its container was restarted."""
