@@ -231,10 +231,19 @@ class ControllerManager:
         self._metrics.reconciles.labels(key.kind, _result_label(outcome.readiness)).inc()
         self._metrics.observe_reconcile(key, is_reached=isinstance(outcome.readiness, Reached))
         await self._report(key, document, outcome, previous)
-        if outcome.wake_at:
-            left = instant(outcome.wake_at) - instant(self._now())
-            self.queue.wake_in(key, max(0.0, left.total_seconds()))
+        self._schedule(key, outcome)
         return not isinstance(outcome.readiness, _UNSETTLED)
+
+    def _schedule(self, key: ObjectKey, outcome: ReconcileResult) -> None:
+        """Have the object reconciled again when the result may be another one."""
+        delays_s = []
+        if outcome.wake_at:
+            delays_s.append(max(0.0, (instant(outcome.wake_at) - instant(self._now())).total_seconds()))
+        if isinstance(outcome.readiness, Rejected):
+            # The cause may be in the world: a Secret, a quota, a right, the brokers.
+            delays_s.append(self.queue.interval_s())
+        if delays_s:
+            self.queue.wake_in(key, min(delays_s))
 
     async def _report(self, key: ObjectKey, document: Document, outcome: ReconcileResult, previous: str | None) -> None:
         """Log, count and record the executed steps as Events, and a rejection if it is new."""

@@ -1,5 +1,8 @@
 """Dirty keys on their way to a worker: each at most once, with exponential backoff after failures.
 
+What a key waits for is often nothing that is watched, as a Secret or a broker. So the longest delay is `interval_s`: a
+few seconds while few keys wait, and up to a minute while many do, so that all of them together cost the same.
+
 A key that is added while it is being reconciled is reconciled again afterwards, so no event is lost and no object has
 two workers. Keys of one group (a cluster with its members) are taken by one worker at a time. Waiting keys of one group
 and kind are taken together, which is many times cheaper; after a failure fewer of them, and in the end each alone, so
@@ -13,9 +16,12 @@ from itertools import islice
 from ottla_operator.model.manifest import ObjectKey
 
 _BACKOFF_S_MIN = 0.5
-_BACKOFF_S_MAX = 60.0
 _DOUBLINGS_MAX = 7
 """More than it takes to reach the longest backoff, and few enough for a float."""
+
+_INTERVAL_S_MIN, _INTERVAL_S_MAX = 4.0, 60.0
+_RETRIES_PER_S = 5.0
+"""Of all waiting keys together, unless even one per minute for each is more."""
 
 TOGETHER_MAX = 256
 _TOGETHER = frozenset({"Topic", "User"})
@@ -63,6 +69,10 @@ class WorkQueue:
     def wake_in(self, key: ObjectKey, delay_s: float) -> None:
         """Reconcile ``key``, which is in work now, again after ``delay_s``, or sooner if it fails or changes."""
         self._wake_s[key] = delay_s
+
+    def interval_s(self) -> float:
+        """Return the longest delay before a waiting key is reconciled again."""
+        return min(max(_INTERVAL_S_MIN, len(self._later) / _RETRIES_PER_S), _INTERVAL_S_MAX)
 
     def retry_now(self, key: ObjectKey) -> None:
         """Reconcile ``key`` now, if it was to be reconciled later: what it waits for may have happened."""
@@ -136,4 +146,4 @@ class WorkQueue:
         failures = self._failures.get(key, 0)
         if not failures:
             return float("inf")
-        return min(_BACKOFF_S_MIN * (1 << min(failures - 1, _DOUBLINGS_MAX)), _BACKOFF_S_MAX)
+        return min(_BACKOFF_S_MIN * (1 << min(failures - 1, _DOUBLINGS_MAX)), self.interval_s())

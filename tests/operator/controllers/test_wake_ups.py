@@ -1,12 +1,15 @@
 """What waits for a time, or for a change of another object, is reconciled then and not at the next resync."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from fake_api import FakeApi
+from fake_brokers import FakeBrokers
 from virtual_time import run
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
@@ -95,7 +98,7 @@ def test_cluster_that_may_wait_for_a_topic_is_reconciled_when_the_topic_has_chan
     async def scenario() -> float:
         async with at_work(controller):
             controller.seen(with_cluster)
-            await asyncio.sleep(100)
+            await asyncio.sleep(101)
             since_s = asyncio.get_running_loop().time()
             controller.seen(api.put(topic))
             await asyncio.sleep(1)
@@ -104,3 +107,115 @@ def test_cluster_that_may_wait_for_a_topic_is_reconciled_when_the_topic_has_chan
     since_s = run(scenario)
 
     assert [kind for kind, at_s in reconciled if at_s >= since_s][:2] == ["Topic", "Cluster"]
+
+
+class World(NamedTuple):
+    """The API server with a Cluster, its brokers, and builders of manifests."""
+
+    api: FakeApi
+    brokers: FakeBrokers
+    topic: Builder
+    user: Builder
+    cluster: Builder
+
+    def secret(self, name: str, **data: str) -> None:
+        encoded = {key.replace("_", "-"): base64.b64encode(text.encode()).decode() for key, text in data.items()}
+        self.api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded})
+
+    def remove_secret(self, name: str) -> None:
+        del self.api.stored[ObjectKey("Secret", "kafka", name)]
+
+
+@pytest.fixture
+def world(
+    api: FakeApi,
+    brokers: FakeBrokers,
+    topic_manifest: Builder,
+    user_manifest: Builder,
+    cluster_manifest: Builder,
+    with_cluster: Document,
+) -> World:
+    return World(api, brokers, topic_manifest, user_manifest, cluster_manifest)
+
+
+class Cause(NamedTuple):
+    """A cause that is in no object that the operator watches, and its remedy."""
+
+    reason: str
+    make: Callable[[World], Document]
+    """Returns the object that is affected."""
+    fix: Callable[[World], object]
+
+
+def user_with_password(world: World) -> Document:
+    reference = {"name": "hidden", "key": "password"}
+    return world.user(authentication={"password": {"valueFrom": {"secretKeyRef": reference}}})  # type: ignore[no-any-return]
+
+
+def user_with_bad_password(world: World) -> Document:
+    world.secret("hidden", password="")
+    return user_with_password(world)
+
+
+def user_whose_secret_is_taken(world: World) -> Document:
+    world.secret("alice", theirs="x")
+    return world.user()  # type: ignore[no-any-return]
+
+
+def user_without_authorizer(world: World) -> Document:
+    world.brokers.has_authorizer = False
+    return world.user()  # type: ignore[no-any-return]
+
+
+def topic_of_unreachable_brokers(world: World) -> Document:
+    world.brokers.is_reachable = False
+    return world.topic()  # type: ignore[no-any-return]
+
+
+def topic_with_an_unknown_config(world: World) -> Document:
+    return world.topic(config={"future.setting": "1"})  # type: ignore[no-any-return]
+
+
+def cluster_without_its_certificate(world: World) -> Document:
+    listener = {"name": "clients", "port": 9094, "tls": True, "certificate": {"secretName": "hidden"}}
+    return world.cluster(spec={"tls": {}, "listeners": [listener]})  # type: ignore[no-any-return]
+
+
+def cluster_without_its_authority(world: World) -> Document:
+    return world.cluster(spec={"tls": {"clusterCa": {"secretName": "hidden"}}})  # type: ignore[no-any-return]
+
+
+CAUSES = [
+    Cause("PasswordMissing", user_with_password, lambda it: it.secret("hidden", password="a-long-password")),
+    Cause("PasswordUnusable", user_with_bad_password, lambda it: it.secret("hidden", password="a-long-password")),
+    Cause("SecretTaken", user_whose_secret_is_taken, lambda it: it.remove_secret("alice")),
+    Cause("SecurityDisabled", user_without_authorizer, lambda it: setattr(it.brokers, "has_authorizer", True)),
+    Cause("BrokerUnreachable", topic_of_unreachable_brokers, lambda it: setattr(it.brokers, "is_reachable", True)),
+    Cause("InvalidConfig", topic_with_an_unknown_config, lambda it: it.brokers.known_configs.add("future.setting")),
+    Cause("CertificateMissing", cluster_without_its_certificate, lambda it: it.secret("hidden", tls_crt="x")),
+    Cause("AuthorityMissing", cluster_without_its_authority, lambda it: it.secret("hidden", tls_crt="x")),
+]
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda it: it.reason)
+def test_condition_changes_soon_after_its_cause_is_gone(
+    controller: ControllerManager, world: World, cause: Cause
+) -> None:
+    """Nobody reports a Secret or the state of brokers: however long it lasted, the operator looks again within 5 s."""
+    api = world.api
+
+    async def scenario() -> list[tuple[str, str]]:
+        document = api.put(cause.make(world))
+        key = ObjectKey(document["kind"], "kafka", document["metadata"]["name"])
+        async with at_work(controller):
+            controller.seen(document)
+            await asyncio.sleep(1_001)
+            before = api.reasons(key)["Ready"]
+            cause.fix(world)
+            await asyncio.sleep(5)
+            return [before, api.reasons(key)["Ready"]]
+
+    before, after = run(scenario)
+
+    assert before == ("False", cause.reason)
+    assert after[1] != cause.reason

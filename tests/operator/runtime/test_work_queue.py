@@ -92,7 +92,7 @@ def test_only_a_key_that_waits_for_its_retry_is_retried_now() -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
-        workers.failures["a"] = 8
+        workers.failures["a"] = 1_000
         queue.add(key("a"))
         await asyncio.sleep(100)
         before = len(workers.done)
@@ -167,42 +167,62 @@ def test_key_that_makes_progress_is_tried_again_as_soon_as_the_first_time() -> N
         workers = Workers(queue)
         workers.failures["a"] = 7
         queue.add(key("a"))
-        await asyncio.sleep(20)
+        await asyncio.sleep(7)
         before = len(workers.done)
         queue.progressed(key("a"))
         queue.add(key("a"))
         await asyncio.sleep(0.6)
 
-        assert before == 6
+        assert before == 4
         assert len(workers.done) == before + 2
         await workers.stop()
 
     run(scenario)
 
 
-def test_failed_key_is_tried_later_and_later_up_to_a_minute() -> None:
+def test_failed_key_is_tried_later_and_later_up_to_the_interval() -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
-        workers.failures["a"] = 9
+        workers.failures["a"] = 6
         queue.add(key("a"))
         await asyncio.sleep(1_000)
 
         times = [at for _, at in workers.done]
         waits = [after - before for before, after in pairwise(times)]
-        assert waits == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+        assert waits == [0.5, 1, 2, 4, 4, 4]
         await workers.stop()
 
     run(scenario)
 
 
-def test_key_that_fails_for_days_is_still_tried_every_minute() -> None:
+@pytest.mark.parametrize(("count", "interval_s"), [(1, 4.0), (100, 20.0), (300, 60.0), (1_000, 60.0)])
+def test_many_waiting_keys_are_tried_more_rarely(count: int, interval_s: float) -> None:
+    """As many tries per second in all, whether 20 keys wait or 300."""
+
+    async def scenario() -> None:
+        queue = WorkQueue(lambda it: it.namespace)
+        workers = Workers(queue)
+        for number in range(count):
+            workers.failures[f"k{number}"] = 1_000
+            queue.add(key(f"k{number}"))
+        await asyncio.sleep(1_000)
+
+        times = [at for name, at in workers.done if name == "k0"]
+        assert times[-1] - times[-2] == pytest.approx(interval_s, rel=0.02)
+        assert queue.interval_s() == pytest.approx(interval_s, rel=0.02)
+        await workers.stop()
+
+    run(scenario)
+
+
+def test_key_that_fails_for_days_is_still_tried() -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 1_200
         queue.add(key("a"))
-        await asyncio.sleep(60 * 1_500)
+        await asyncio.sleep(4 * 1_500)
 
         assert len(workers.done) == 1_201
         await workers.stop()
