@@ -5,9 +5,11 @@
 - `BrokerUnreachableError`: no broker responds at the bootstrap address (yet): retry.
 - `QuorumLostError`: a broker responds, but the metadata quorum has no leader (yet): retry.
 - `ApiError`: an error response of the Kubernetes API server, with its HTTP status.
+- `CredentialsError`: the administrator: this process has no credentials for the Kubernetes API server.
 - `LeadershipLostError`: another operator leads; this one must write nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.errors import OttlaError
@@ -55,6 +57,10 @@ class QuorumLostError(BrokerUnreachableError):
     """A broker responded, but no leader of the metadata quorum did."""
 
 
+class CredentialsError(OperatorError):
+    """There are no credentials for the Kubernetes API server; the message has the places that were searched."""
+
+
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause of a rejected creation, which the client uses as its reason: the API server's own reason is Forbidden."""
 
@@ -71,6 +77,11 @@ class ApiError(OperatorError):
         self.status = status
         self.reason = reason
         self.retry_after_s = retry_after_s
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The header that the official client's retries read."""
+        return {} if self.retry_after_s is None else {"Retry-After": f"{self.retry_after_s:.0f}"}
 
     @property
     def is_missing(self) -> bool:

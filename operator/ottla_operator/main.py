@@ -16,11 +16,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
 from typing import Any
 
-import kopf
 from aiohttp import web
 
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.credentials import load_configuration
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import LeadershipLostError, OperatorError
@@ -30,7 +30,7 @@ from ottla_operator.runtime.metrics import OperatorMetrics
 from ottla_operator.runtime.probes import Probes
 from ottla_operator.runtime.settings import Settings
 from ottla_operator.runtime.watch_health import WatchHealth
-from ottla_operator.runtime.watches import Watches, kopf_settings, login, watch_targets
+from ottla_operator.runtime.watches import Watches, watch_targets
 from ottla_operator.runtime.workers import ListingState, resync, work
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def main() -> int:
     except LeadershipLostError as error:
         logger.error("%s; exiting, so that no step is executed twice", error)
         return 1
-    except (OperatorError, kopf.LoginError, ValueError, OSError) as error:
+    except (OperatorError, ValueError, OSError) as error:
         print(f"ottla-operator: {error}", file=sys.stderr)
         return 1
     return 0
@@ -72,7 +72,9 @@ async def run(settings: Settings, connect: Connect) -> None:
         leadership: Leadership | None = None
         if settings.lease_namespace:
             # A session of its own: renewals never wait behind other requests, and may be sent before any other write.
-            lease_api = await stack.enter_async_context(KubernetesApi(_login, on_call=metrics.observe_api_call))
+            lease_api = await stack.enter_async_context(
+                KubernetesApi(load_configuration, on_call=metrics.observe_api_call)
+            )
             leadership = Leadership(
                 lease_api,
                 namespace=settings.lease_namespace,
@@ -81,7 +83,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             )
         may_write: Callable[[], bool] = leadership.may_write if leadership is not None else lambda: True
         api = await stack.enter_async_context(
-            KubernetesApi(_login, on_call=metrics.observe_api_call, may_write=may_write)
+            KubernetesApi(load_configuration, on_call=metrics.observe_api_call, may_write=may_write)
         )
         controller = ControllerManager(
             api,
@@ -109,7 +111,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             health=health,
             on_call=metrics.observe_api_call,
             gap=events.gap.set,
-            login=login,
+            load=load_configuration,
         )
         parts = [
             watches.run(),
@@ -117,10 +119,6 @@ async def run(settings: Settings, connect: Connect) -> None:
             *(work(controller, events.listed) for _ in range(settings.workers)),
         ]
         await _until_one_ends([_serve(probes, settings), _lead(leadership, probes, health, parts)], stop)
-
-
-def _login() -> kopf.ConnectionInfo:
-    return login(kopf_settings())
 
 
 def leaders_only(connect: Connect, may_write: Callable[[], bool]) -> Connect:

@@ -14,9 +14,12 @@ from typing import Any
 
 import aiohttp
 import kopf
+from kubernetes.aio.client.rest import RESTClientObject
 
-from ottla_operator.adapters.kubernetes.api import RESOURCES, KubernetesApi
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall, OnCall, trace
+from ottla_operator.adapters.kubernetes.credentials import BEARER, LoadConfiguration
+from ottla_operator.adapters.kubernetes.resources import RESOURCES
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import GROUP, KINDS, Document
 from ottla_operator.runtime import handlers
@@ -56,7 +59,7 @@ class Watches:
         health: WatchHealth,
         on_call: OnCall,
         gap: Callable[[], None],
-        login: Callable[[kopf.OperatorSettings], kopf.ConnectionInfo],
+        load: LoadConfiguration,
     ) -> None:
         """``on_call`` receives requests; ``gap`` is called after watches reopened and may have missed events."""
         self._api = api
@@ -65,7 +68,7 @@ class Watches:
         self._health = health
         self._on_call = on_call
         self._gap = gap
-        self._login = login
+        self._load = load
         self._down: str | None = None
 
     async def run(self) -> None:
@@ -120,7 +123,7 @@ class Watches:
             here.call_soon_threadsafe(self._on_call_in_loop, call)
 
         return {
-            "registry": registry(marks, on_call, self._login),
+            "registry": registry(marks, on_call, self._load),
             "settings": settings,
             "standalone": True,
             "clusterwide": not self._namespaces,
@@ -263,42 +266,25 @@ def kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def login(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
-    """Return the credentials of the pod's service account, else those of KUBECONFIG.
-
-    Raises:
-        kopf.LoginError: there are no credentials.
-    """
-    logger_ = logging.getLogger("ottla_operator.login")
-    found = kopf.login_with_service_account(settings=settings, logger=logger_)
-    found = found or kopf.login_with_kubeconfig(settings=settings, logger=logger_)
-    if found is None:
-        raise kopf.LoginError("no credentials: neither a service account's token nor a KUBECONFIG is there")
-    return found
-
-
-def registry(
-    marks: Marks, on_call: OnCall, login: Callable[[kopf.OperatorSettings], kopf.ConnectionInfo]
-) -> kopf.OperatorRegistry:
-    """Return every handler of this operator; kopf's requests are observed like the operator's own."""
+def registry(marks: Marks, on_call: OnCall, load: LoadConfiguration) -> kopf.OperatorRegistry:
+    """Return every handler of this operator; kopf's requests have the operator's credentials, and are observed too."""
     result = kopf.OperatorRegistry()
     used: list[str | None] = []
 
     @kopf.on.login(registry=result)
-    async def credentials(settings: kopf.OperatorSettings, **_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
-        found = login(settings)
-        if used[-1:] == [found.token]:
+    async def credentials(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
+        found = await load()
+        if used[-1:] == [found.api_key.get(BEARER)]:
             await asyncio.sleep(_RELOGIN_S)
-            found = login(settings)
-        used[:] = [found.token]
+            found = await load()
+        authorization = found.api_key.get(BEARER)
+        used[:] = [authorization]
         session = aiohttp.ClientSession(
-            headers=found.as_http_headers(),
-            connector=aiohttp.TCPConnector(limit=0, ssl=found.as_ssl_context()),
+            headers={"Authorization": authorization} if authorization else {},
+            connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(found).ssl_context),
             trace_configs=[trace(on_call)],
         )
-        return kopf.AiohttpSession(
-            server=found.server, default_namespace=found.default_namespace, aiohttp_session=session
-        )
+        return kopf.AiohttpSession(server=found.host, aiohttp_session=session)
 
     handlers.register(result, marks)
     return result

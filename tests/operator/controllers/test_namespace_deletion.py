@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import kopf
 import pytest
-from http_api import HttpApi
+from http_api import HttpApi, credentials
 
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
@@ -68,7 +67,7 @@ def going(brokers: Any, cluster_manifest: Any, topic_manifest: Any, user_manifes
 @asynccontextmanager
 async def controlled(going: Going) -> AsyncIterator[ControllerManager]:
     """Yield a controller over the server, by HTTP."""
-    async with going.server.serving() as address, KubernetesApi(lambda: kopf.ConnectionInfo(server=address)) as api:
+    async with going.server.serving() as address, KubernetesApi(credentials(address)) as api:
         yield ControllerManager(
             api,
             lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),

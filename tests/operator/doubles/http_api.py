@@ -6,12 +6,13 @@ Stored objects are not validated against a schema. Faults apply in order to the 
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from kubernetes.aio.client import Configuration
 
 Document = dict[str, Any]
 
@@ -268,6 +269,15 @@ class HttpApi:
             if prefix == path and plural not in self.missing
         ]
         return {"resources": resources} if resources else None
+
+
+def credentials(address: str, token: str = "") -> Callable[[], Awaitable[Configuration]]:
+    """Return a loader of the credentials of a server at ``address``."""
+
+    async def load() -> Configuration:
+        return Configuration(host=address, api_key={"BearerToken": f"Bearer {token}"} if token else {})
+
+    return load
 
 
 def terminating(plural: str, namespace: str) -> web.Response:

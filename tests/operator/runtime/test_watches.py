@@ -7,19 +7,18 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, cast
 
-import kopf
 import pytest
-from http_api import Fault, HttpApi, until
+from http_api import Fault, HttpApi, credentials, until
+from kubernetes.aio.client import Configuration
 
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.runtime import watches
 from ottla_operator.runtime.handlers.events import Marks
 from ottla_operator.runtime.watch_health import WatchHealth
-from ottla_operator.runtime.watches import Watches, kopf_settings, login, watch_targets
+from ottla_operator.runtime.watches import Watches, kopf_settings, watch_targets
 
 Document = dict[str, Any]
 
@@ -53,12 +52,12 @@ class World:
         self.tokens = ["first"]
         self.health = WatchHealth(watch_targets(()), time.monotonic())
 
-    def login(self, settings: object = None) -> kopf.ConnectionInfo:
-        return kopf.ConnectionInfo(server=self.server.address, token=self.tokens[-1])
+    async def load(self) -> Configuration:
+        return await credentials(self.server.address, self.tokens[-1])()
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[asyncio.Future[None]]:
-        async with self.server.serving(), KubernetesApi(self.login) as api:
+        async with self.server.serving(), KubernetesApi(self.load) as api:
             running = asyncio.ensure_future(
                 Watches(
                     api,
@@ -67,7 +66,7 @@ class World:
                     health=self.health,
                     on_call=self.calls.append,
                     gap=lambda: self.gaps.append(time.monotonic()),
-                    login=self.login,
+                    load=self.load,
                 ).run()
             )
             try:
@@ -283,28 +282,7 @@ def test_watches_lost_by_the_server_end_by_themselves() -> None:
 
 
 def test_registry_has_a_login_and_every_kind() -> None:
-    registered = watches.registry(cast(Marks, None), lambda call: None, login)
+    registered = watches.registry(cast(Marks, None), lambda call: None, credentials("http://127.0.0.1:1"))
 
     assert len(list(registered._activities.get_all_handlers())) == 1
     assert len(list(registered._watching.get_all_handlers())) == 4
-
-
-def test_login_without_credentials_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    with pytest.raises(kopf.LoginError, match="neither a service account's token nor a KUBECONFIG"):
-        login(kopf_settings())
-
-
-def test_login_by_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "config"
-    config.write_text(
-        "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],"
-        "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
-    )
-    monkeypatch.setenv("KUBECONFIG", str(config))
-
-    connection = login(kopf_settings())
-
-    assert (connection.server, connection.token) == ("http://127.0.0.1:1", "t")

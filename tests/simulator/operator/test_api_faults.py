@@ -16,7 +16,7 @@ from operator_simulation.store import Store
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla.simulator.world.random_source import SeededRandom
-from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
+from ottla_operator.adapters.kubernetes.connection import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import Document
 

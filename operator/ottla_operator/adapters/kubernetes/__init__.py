@@ -7,10 +7,11 @@ Terms:
 - *Outdated*: names of objects that differ from the desired ones, which the step `Publish` writes.
 
 Invariants: writes are server-side applies by one field manager, or conditional on uid or resourceVersion; nothing is
-written without leadership (`api.KubernetesApi`); a late or repeated delete never hits a successor, because it carries
-the uid. Secrets' contents are in no error.
+written without leadership (`connection.Connection`); a late or repeated delete never hits a successor, because it
+carries the uid. Secrets' contents are in no error.
 
-Start with `host`, then `children`, `pod_state` and `volume_claims`; `api` with `retries` is the client.
+Start with `host`, then `children`, `pod_state` and `volume_claims`. `api` has the calls; `connection` sends them by
+the official client, with `credentials` and `retries`.
 
 Surprising: a StatefulSet's volume claim templates are immutable, so a new list replaces the StatefulSet and orphans its
 pods, which the next one adopts. A pod whose Kubernetes node is lost is UNREADY, not failed: it may still run.

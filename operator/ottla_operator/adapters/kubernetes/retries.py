@@ -1,26 +1,22 @@
-"""Retries of calls to the Kubernetes API: which failures are retried, and when.
+"""Which failures of calls to the Kubernetes API are retried; the official client decides when, as client-go does.
 
-Transient failures are retried a few times with jitter: a server that is overloaded (429), and, for calls that are safe
-to repeat, server errors and lost connections. All others are left to the caller, who observes first.
+Transient failures are retried a few times: a server that is overloaded (429), and, for calls that are safe to repeat,
+server errors and lost connections. All others are left to the caller, who observes first. Source: client-go's
+rest/with_retry.go, by `kubernetes.aio.utils.retry`.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import aiohttp
+from kubernetes.aio.utils.retry import Backoff, on_retry_after_error
 
 from ottla_operator.errors import ApiError, LeadershipLostError
 
-JSON = "application/json"
-MERGE = "application/merge-patch+json"
-PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
-"""Content types of bodies; a PATCH is a merge (RFC 7386), a JSON patch (RFC 6902) or a server-side apply."""
+_BACKOFF = Backoff(steps=4, duration=0.125, factor=2.0, jitter=1.0)
+"""The first delay is 0.125 s to 0.25 s, and each further one twice as long."""
 
-_TRIES_MAX = 4
-_BACKOFF_S_MIN = 0.25
 _RETRY_AFTER_S_MAX = 10.0
 """A call that must wait longer fails, so that its worker is free for other objects."""
 _FAILING_STATUSES = frozenset({500, 502, 503, 504})
@@ -28,37 +24,29 @@ _FAILING_STATUSES = frozenset({500, 502, 503, 504})
 ResultT = TypeVar("ResultT")
 
 
-def is_repeatable(method: str, content_type: str = JSON) -> bool:
-    """Tell whether a call is safe to repeat: reads and server-side apply are."""
-    return method == "GET" or content_type == APPLY
-
-
-async def with_retries(send: Callable[[], Awaitable[ResultT]], method: str, content_type: str = JSON) -> ResultT:
+async def with_retries(send: Callable[[], Awaitable[ResultT]], *, is_repeatable: bool) -> ResultT:
     """Call ``send`` until it succeeds; raise its last error if that is not transient, or after the last attempt.
 
     ``send`` raises `ApiError` for an error response, TimeoutError without a response in time, and OSError if the server
-    cannot be reached, caused by an `aiohttp.ClientError` if it closed the connection.
+    cannot be reached, caused by an `aiohttp.ClientError` if it closed the connection. ``is_repeatable`` if it may be
+    executed twice: reads and server-side apply.
     """
-    for tried in range(1, _TRIES_MAX + 1):
-        try:
-            return await send()
-        except (ApiError, OSError) as error:
-            wait_s = _wait_s(error, tried, method, content_type)
-            if wait_s is None:
-                raise
-        await asyncio.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311
-    raise AssertionError("the last attempt returns or raises")
+    result: ResultT = await on_retry_after_error(
+        _BACKOFF, lambda error: _is_transient(error, is_repeatable), send, sleep_func=_sleep
+    )
+    return result
 
 
-def _wait_s(error: Exception, tried: int, method: str, content_type: str) -> float | None:
-    """Return the maximum delay before the next attempt; None if there is none."""
-    if tried == _TRIES_MAX or isinstance(error, TimeoutError | LeadershipLostError):
-        return None
-    backoff_s = _BACKOFF_S_MIN * 2 ** (tried - 1)
-    if isinstance(error, ApiError) and error.status == 429:
-        # The server rejected it before any processing.
-        requested_s = error.retry_after_s or 0.0
-        return max(requested_s * 2, backoff_s) if requested_s <= _RETRY_AFTER_S_MAX else None
-    is_hung_up = isinstance(error.__cause__, aiohttp.ClientError)
-    is_failure = error.status in _FAILING_STATUSES if isinstance(error, ApiError) else is_hung_up
-    return backoff_s if is_failure and is_repeatable(method, content_type) else None
+async def _sleep(delay_s: float) -> None:
+    await asyncio.sleep(delay_s)
+
+
+def _is_transient(error: Exception, is_repeatable: bool) -> bool:
+    if isinstance(error, TimeoutError | LeadershipLostError):
+        return False
+    if not isinstance(error, ApiError):
+        return is_repeatable and isinstance(error.__cause__, aiohttp.ClientError)
+    if (error.retry_after_s or 0) > _RETRY_AFTER_S_MAX:
+        return False
+    # The server rejected an overload's calls before any processing.
+    return error.status == 429 or (is_repeatable and error.status in _FAILING_STATUSES)

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import kopf
 import pytest
 from aiohttp import web
+from http_api import credentials
+from kubernetes.aio.client import Configuration
 
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.errors import ApiError
@@ -37,14 +38,14 @@ class FakeServer:
         await site.start()
         self.port = runner.addresses[0][1]
         try:
-            async with KubernetesApi(self._login) as api:
+            async with KubernetesApi(self._load) as api:
                 yield api
         finally:
             await runner.cleanup()
 
-    def _login(self) -> kopf.ConnectionInfo:
+    async def _load(self) -> Configuration:
         token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
-        return kopf.ConnectionInfo(server=f"http://127.0.0.1:{self.port}/", token=token)
+        return await credentials(f"http://127.0.0.1:{self.port}", token)()
 
     async def _handle(self, request: web.Request) -> web.Response:
         if request.headers["Authorization"] != f"Bearer {self.valid_token}":
@@ -344,7 +345,7 @@ def test_token_that_stays_invalid_is_an_error(server: FakeServer) -> None:
 
 def test_server_that_does_not_respond_is_an_os_error() -> None:
     async def run() -> None:
-        async with KubernetesApi(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1")) as api:
+        async with KubernetesApi(credentials("http://127.0.0.1:1")) as api:
             await api.get("Topic", "kafka", "x")
 
     with pytest.raises(OSError, match="did not respond to GET"):

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-import kopf
 import pytest
-from http_api import Fault, HttpApi
+from http_api import Fault, HttpApi, credentials
 
 from ottla_operator.adapters.kubernetes import retries
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
@@ -66,7 +65,7 @@ def ask(server: HttpApi, work: Work, **options: Any) -> Any:
     async def run() -> Any:
         async with (
             server.serving() as address,
-            KubernetesApi(lambda: kopf.ConnectionInfo(server=address), **options) as api,
+            KubernetesApi(credentials(address), **options) as api,
         ):
             return await work(api)
 
@@ -258,9 +257,7 @@ def test_unreachable_server_is_code_0() -> None:
     calls: list[ApiCall] = []
 
     async def run() -> None:
-        async with KubernetesApi(
-            lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), on_call=calls.append, request_timeout_s=1
-        ) as api:
+        async with KubernetesApi(credentials("http://127.0.0.1:1"), on_call=calls.append, request_timeout_s=1) as api:
             await api.delete("Secret", "kafka", "x")
 
     with pytest.raises(OSError, match="did not respond to DELETE"):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from operator_simulation.api_faults import ApiFaults
 from operator_simulation.store import Store
-from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, with_retries
+from ottla_operator.adapters.kubernetes.retries import with_retries
 from ottla_operator.model.document import Document
 
 CALL_S = 0.002
@@ -34,7 +34,7 @@ class SimulatedApi:
         return await self._ask("POST", _name(document), lambda: self._store.create(document))
 
     async def apply(self, document: Document) -> Document:
-        return await self._ask("PATCH", _name(document), lambda: self._store.apply(document), APPLY)
+        return await self._ask("PATCH", _name(document), lambda: self._store.apply(document), is_apply=True)
 
     async def patch(self, document: Document, operations: Sequence[Document]) -> Document:
         raise NotImplementedError("no other client writes the operator's objects")
@@ -44,15 +44,15 @@ class SimulatedApi:
 
     async def apply_status(self, document: Document, status: Document) -> Document:
         what = f"the status of {_name(document)}"
-        return await self._ask("PATCH", what, lambda: self._store.apply_status(document, status), APPLY)
+        return await self._ask("PATCH", what, lambda: self._store.apply_status(document, status), is_apply=True)
 
     async def patch_status(self, document: Document, patch: Document) -> Document:
         what = f"the status of {_name(document)}"
-        return await self._ask("PATCH", what, lambda: self._store.patch_status(document, patch), MERGE)
+        return await self._ask("PATCH", what, lambda: self._store.patch_status(document, patch))
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
         what = f"the finalizers of {_name(document)}"
-        return await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers), MERGE)
+        return await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers))
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         """Do nothing: no test reads Events."""
@@ -62,17 +62,18 @@ class SimulatedApi:
         return await self._ask("POST", f"an Event that is only tried, of {_name(document)}", lambda: False)
 
     async def call(
-        self, method: str, what: str, effect: Callable[[], Coroutine[Any, Any, ResultT]], content_type: str = JSON
+        self, method: str, what: str, effect: Callable[[], Coroutine[Any, Any, ResultT]], *, is_apply: bool = False
     ) -> ResultT:
         """Execute ``effect`` at the server; retries and time-outs of the caller may execute it again, or late."""
-        return await with_retries(lambda: self._faults.carry(method, what, effect), method, content_type)
+        is_repeatable = method == "GET" or is_apply
+        return await with_retries(lambda: self._faults.carry(method, what, effect), is_repeatable=is_repeatable)
 
-    async def _ask(self, method: str, what: str, act: Callable[[], ResultT], content_type: str = JSON) -> ResultT:
+    async def _ask(self, method: str, what: str, act: Callable[[], ResultT], *, is_apply: bool = False) -> ResultT:
         async def effect() -> ResultT:
             await asyncio.sleep(CALL_S)
             return act()
 
-        return await self.call(method, what, effect, content_type)
+        return await self.call(method, what, effect, is_apply=is_apply)
 
 
 def _name(document: Document) -> str:

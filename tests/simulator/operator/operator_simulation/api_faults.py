@@ -14,7 +14,7 @@ import aiohttp
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla.simulator.world.random_source import SeededRandom
-from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
+from ottla_operator.adapters.kubernetes.connection import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError, HostError
 
 LOOKS_STRUCK_EVERY, CHANGES_STRUCK_EVERY = 6, 2

@@ -7,7 +7,6 @@ from typing import Any
 from operator_simulation.api import SimulatedApi
 from operator_simulation.host import HostState
 from operator_simulation.host_wrapper import HostWrapper
-from ottla_operator.adapters.kubernetes.retries import APPLY
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.ports.host import Host
@@ -28,7 +27,7 @@ class HostBehindApi(HostWrapper):
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         what = f"ConfigMaps of {', '.join(outdated)}"
-        await self._api.call("PATCH", what, lambda: self._host.publish(desired, outdated), APPLY)
+        await self._api.call("PATCH", what, lambda: self._host.publish(desired, outdated), is_apply=True)
 
     async def start_node(self, node: DesiredNode) -> None:
         await self._api.call("POST", f"Pod {node.name}", lambda: self._host.start_node(node))
