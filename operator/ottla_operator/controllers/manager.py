@@ -113,6 +113,8 @@ class ControllerManager:
         )
         self._reconcilers: Mapping[str, Reconciler] = {"Cluster": clusters, "Topic": topics, "User": self._users}
         self._fingerprints: dict[ObjectKey, Fingerprint] = {}
+        self._listed: dict[ObjectKey, Document] = {}
+        """Topics and Users of a resync that wait for their reconciliation, which need not be read once more."""
         self._done: dict[ObjectKey, list[str]] = {}
         self._rejections: dict[ObjectKey, str] = {}
         """Last reported messages: the status of another operator's Cluster does not hold them."""
@@ -121,6 +123,7 @@ class ControllerManager:
         """Mark an object dirty if its spec or metadata changed; its status, which the operator writes, is ignored."""
         key = _key(document)
         if self._fingerprints.get(key) != _fingerprint(document):
+            self._listed.pop(key, None)
             self._index(key, document)
             self.queue.add(key)
 
@@ -130,6 +133,7 @@ class ControllerManager:
 
     def _remove(self, key: ObjectKey) -> None:
         self._fingerprints.pop(key, None)
+        self._listed.pop(key, None)
         self._done.pop(key, None)
         self._rejections.pop(key, None)
         self._ownership.remove(key)
@@ -162,6 +166,8 @@ class ControllerManager:
                     key = _key(document)
                     unseen.discard(key)
                     self._index(key, document)
+                    if kind != "Cluster":
+                        self._listed[key] = document
                     self.queue.add(key)
         for key in unseen:
             self._remove(key)
@@ -194,11 +200,14 @@ class ControllerManager:
         ended = await gather_limited(
             {key: self._finish(key, documents.get(key), results[key], previous.get(key)) for key in keys}
         )
+        for key in keys:
+            # Listed while this reconciliation may have written to it.
+            self._listed.pop(key, None)
         return {key for key, is_settled in ended.items() if is_settled is True}
 
     async def _read(self, key: ObjectKey) -> Document | None:
         """Return the object; None without one, or if it moved to another cluster, and is queued for that."""
-        document = await self._api.get(key.kind, key.namespace, key.name)
+        document = self._listed.pop(key, None) or await self._api.get(key.kind, key.namespace, key.name)
         if document is None or not self._members.has_moved(key, document):
             return document
         self._index(key, document)

@@ -201,7 +201,7 @@ CAUSES = [
 def test_condition_changes_soon_after_its_cause_is_gone(
     controller: ControllerManager, world: World, cause: Cause
 ) -> None:
-    """Nobody reports a Secret or the state of brokers: however long it lasted, the operator looks again within 5 s."""
+    """No watch reports a Secret or the state of brokers: the operator looks again within 5 s, whatever came before."""
     api = world.api
 
     async def scenario() -> list[tuple[str, str]]:
