@@ -24,6 +24,9 @@ class NodeState(Enum):
 KUBERNETES_NODE_LOST = "MachineLost"
 """The reason of a node whose Kubernetes node does not respond."""
 
+POD_REJECTED = "PodRejected"
+"""The reason of a node whose pod the API server rejects."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
@@ -48,5 +51,7 @@ class ObservedNode:
     """Names in the certificate of each listener for clients outside, by listener, as far as they were read."""
     host_address: str = ""
     """The address of the Kubernetes node that it runs on, if the host knows one."""
+    rejection: str = ""
+    """Why the host rejects the node's next run, in its own words; empty if it does not, or if none is due."""
     unverified: str = ""
     """Why clients outside would reject its certificate, until it has loaded one that exists already."""

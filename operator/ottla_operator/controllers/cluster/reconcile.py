@@ -135,7 +135,8 @@ async def reconcile_cluster(
 
 
 def _degradation_after(observation: ClusterObservation, plan: Plan) -> Degradation | None:
-    if isinstance(plan.obstacle, Halted):
+    # A cluster that has not come up yet is not degraded (`planning.cluster.degradation`).
+    if isinstance(plan.obstacle, Halted) and not observation.desired.cluster.initial_controllers:
         return Degradation(plan.obstacle.reason, plan.obstacle.message)
     return _degradation(observation, plan.operation.nodes if plan.operation is not None else ())
 

@@ -42,6 +42,8 @@ def _disruption_blocker(desired: DesiredCluster, observed: ObservedCluster, view
         seen = observed.nodes.get(node.name)
         if seen is None or seen.state is not NodeState.READY:
             return f"node {node.name} is not ready"
+        if seen.rejection:
+            return f"node {node.name} would not come up again: {seen.rejection}"
         if seen.unverified:
             return f"node {node.name}: its {seen.unverified}"
     if view is None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator
 
-from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.conditions import Halted, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.planning.cluster.rolling import is_running
-from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import POD_REJECTED, NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
 
 
@@ -44,6 +44,21 @@ def not_ready(desired: DesiredCluster, observed: ObservedCluster) -> Iterator[Wa
     for node in surplus_nodes(desired, observed):
         if node.state is NodeState.STOPPING:
             yield _waiting_for(node)
+
+
+def rejected_node(desired: DesiredCluster, observed: ObservedCluster) -> Halted | None:
+    """Return the rejection of the first desired node whose next run the host rejects; those that are down come first.
+
+    The cause is in the spec or in the cluster of the host, and is for the user: waiting alone does not help.
+    """
+    rejected = [it for node in desired.nodes if (it := observed.nodes.get(node.name)) is not None and it.rejection]
+    if not rejected:
+        return None
+    node = min(rejected, key=lambda it: it.reason != POD_REJECTED)
+    more = f" and {len(rejected) - 1} more" if len(rejected) > 1 else ""
+    if node.reason == POD_REJECTED:
+        return Halted(POD_REJECTED, f"node {node.name}{more} cannot start: {node.rejection}")
+    return Halted(POD_REJECTED, f"node {node.name}{more} is not stopped, as its new pod cannot start: {node.rejection}")
 
 
 def _first_not_ready(desired: DesiredCluster, observed: ObservedCluster) -> Waiting | None:

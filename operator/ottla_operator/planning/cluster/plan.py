@@ -15,7 +15,7 @@ from ottla_operator.planning.cluster import voters
 from ottla_operator.planning.cluster.broker_configs import config_change
 from ottla_operator.planning.cluster.draining import next_broker_to_unregister, surplus_name
 from ottla_operator.planning.cluster.features import next_levels
-from ottla_operator.planning.cluster.node_lifecycle import nodes_to_start, nodes_to_stop, not_ready
+from ottla_operator.planning.cluster.node_lifecycle import nodes_to_start, nodes_to_stop, not_ready, rejected_node
 from ottla_operator.planning.cluster.preferred_leaders import next_election
 from ottla_operator.planning.cluster.rebalancing import ObservedRebalance
 from ottla_operator.planning.cluster.rolling import Roll, RollTimings, roll
@@ -121,6 +121,10 @@ def _reject_windows(given: PlannerInput, _: PartialPlan) -> PartialPlan:
     return PartialPlan(obstacles=() if invalid is None else (Halted("InvalidMaintenanceWindow", invalid),))
 
 
+def _report_rejected_node(given: PlannerInput, _: PartialPlan) -> PartialPlan:
+    return _partial(rejected_node(given.desired, given.observed))
+
+
 def _publish(given: PlannerInput, _: PartialPlan) -> PartialPlan:
     outdated = given.observed.outdated
     return PartialPlan(steps=(Publish(given.desired, outdated),) if outdated else ())
@@ -209,6 +213,7 @@ SubPlanner = Callable[[PlannerInput, PartialPlan], PartialPlan]
 
 SUB_PLANNERS: Final[tuple[tuple[str, SubPlanner], ...]] = (
     ("reject maintenance windows", _reject_windows),
+    ("report rejected nodes", _report_rejected_node),
     ("publish configuration", _publish),
     ("wait for nodes", _wait_for_nodes),
     ("stop surplus nodes", _stop_surplus_nodes),
@@ -227,11 +232,11 @@ SUB_PLANNERS: Final[tuple[tuple[str, SubPlanner], ...]] = (
 """By name. Steps are executed in this order; the first obstacle, and the first operation that acts, are reported."""
 
 
-def _partial(choice: Step | Waiting | Underway | None) -> PartialPlan:
+def _partial(choice: Step | Waiting | Underway | Halted | None) -> PartialPlan:
     """Return a partial plan with one step or one obstacle."""
     if choice is None:
         return PartialPlan()
-    if isinstance(choice, Waiting | Underway):
+    if isinstance(choice, Waiting | Underway | Halted):
         return PartialPlan(obstacles=(choice,))
     return PartialPlan(steps=(choice,))
 

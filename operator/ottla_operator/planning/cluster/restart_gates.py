@@ -3,7 +3,7 @@
 Every gate returns a `Blocker`, which names what the restart waits for; None if it is open.
 """
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -20,6 +20,15 @@ class Blocker:
 
     def __str__(self) -> str:
         return self.message
+
+
+def admission_blocker(nodes: Iterable[DesiredNode], observed: Mapping[str, ObservedNode]) -> Blocker | None:
+    """Return the first of ``nodes`` whose next run the host rejects: a stop would be an outage."""
+    for node in nodes:
+        seen = observed.get(node.name)
+        if seen is not None and seen.rejection:
+            return Blocker(f"waiting for the admission of node {node.name}: {seen.rejection}", (node.name,))
+    return None
 
 
 def node_blocker(

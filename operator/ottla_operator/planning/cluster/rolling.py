@@ -3,7 +3,8 @@
 Controllers first and the active one last, one at a time; then brokers, those of one rack together if the policy allows
 it and no partition would lack replicas. No node is stopped while another is down, lags or is being reassigned: a
 restart never takes a partition below ``min.insync.replicas``, nor the majority from the quorum. Only a node that has
-not become ready, perhaps because of its old configuration, is restarted whatever state the others are in.
+not become ready, perhaps because of its old configuration, is restarted whatever state the others are in. None is
+stopped whose next run the host rejects.
 
 A node that does not come up with the new spec is the last one that was touched: the roll halts.
 """
@@ -19,6 +20,7 @@ from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, Record
 from ottla_operator.planning.cluster.restart_gates import (
     Blocker,
+    admission_blocker,
     availability_blocker,
     cluster_blocker,
     node_blocker,
@@ -204,7 +206,12 @@ def next_restarts(
         return Wait(Underway("WindowClosed", f"{len(outdated)} nodes have to be restarted; {closed}"))
     due.sort(key=lambda it: _order(it[0], view))
     node, _ = due[0]
-    blocker = node_blocker(desired, observed) or cluster_blocker(desired, view) or availability_blocker([node], view)
+    blocker = (
+        admission_blocker(desired.nodes, observed)
+        or node_blocker(desired, observed)
+        or cluster_blocker(desired, view)
+        or availability_blocker([node], view)
+    )
     if blocker is not None:
         message = f"node {node.name} has to be restarted; {blocker}"
         return Wait(Waiting(_ROLL_WAITING, message), blocker.names)
@@ -280,6 +287,8 @@ def _stalled_restart_reason(
     Hung nodes do not wait for each other, only for the one of them that has been restarted.
     """
     seen = observed[node.name]
+    if seen.rejection:
+        return admission_blocker([node], observed)
     if seen.state is NodeState.FAILED:
         return None
     if seen.state is NodeState.UNREADY or _is_unfenced(node, view):

@@ -84,6 +84,16 @@ def test_one_node_may_be_stopped_while_the_cluster_is_whole(
     assert reason in str(step)
 
 
+def test_node_whose_next_pod_is_rejected_must_not_be_evicted(desired: DesiredCluster) -> None:
+    seen = observed(desired, 1)
+    nodes = dict(seen.nodes) | {"demo-main-1": replace(seen.nodes["demo-main-1"], rejection="exceeded quota")}
+
+    (step,) = with_disruptions(Plan(), desired, replace(seen, nodes=nodes), view()).steps
+
+    assert isinstance(step, LimitDisruptions)
+    assert (step.allowed, step.reason) == (0, "node demo-main-1 would not come up again: exceeded quota")
+
+
 def test_clients_outside_count_as_well(desired: DesiredCluster) -> None:
     seen = observed(desired, 1)
     nodes = dict(seen.nodes) | {"demo-main-1": replace(seen.nodes["demo-main-1"], unverified=UNVERIFIED)}

@@ -268,6 +268,7 @@ def test_steps_print_as_what_they_do(topic_manifest: Callable[..., dict[str, Any
 def test_order_of_sub_planners_is_the_priority() -> None:
     assert [name for name, _ in SUB_PLANNERS] == [
         "reject maintenance windows",
+        "report rejected nodes",
         "publish configuration",
         "wait for nodes",
         "stop surplus nodes",

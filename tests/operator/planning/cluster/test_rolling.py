@@ -1,6 +1,6 @@
 """Which brokers are restarted together, and the reports of a roll that halts or waits for a window."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from places import place_of
 
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Halted, Underway
+from ottla_operator.model.conditions import Halted, Underway, Waiting
 from ottla_operator.model.images import broker_image
 from ottla_operator.model.maintenance import WindowState
 from ottla_operator.model.manifest import Cluster
@@ -209,6 +209,42 @@ def test_halted_roll_names_the_rollback(spec: dict[str, Any], known: dict[str, s
 
     assert isinstance(found.obstacle, Halted)
     assert f"; correct the spec, or {way}" in found.obstacle.message
+
+
+def rejected(node: ObservedNode) -> ObservedNode:
+    return replace(node, rejection="exceeded quota")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param("b0", rejected, id="before-the-first-stop"),
+        pytest.param("b5", rejected, id="another-node"),
+        pytest.param("b5", lambda it: replace(rejected(it), state=NodeState.FAILED, revision=None), id="one-is-down"),
+        pytest.param("b0", lambda it: replace(rejected(it), state=NodeState.FAILED), id="one-that-fails"),
+    ],
+)
+def test_no_node_is_stopped_while_the_host_rejects_a_run(
+    name: str, change: Callable[[ObservedNode], ObservedNode]
+) -> None:
+    now, before = desired(config={"queued.max.requests": "9"}), observed(desired())
+    nodes = observed(desired(), q0=observed(now)["c-q-0"], **{name: change(before[f"c-b-{name[1:]}"])})
+
+    found = roll(now, nodes, view(SPREAD), None, RollTimings())
+
+    assert found.restarts == ()
+    assert isinstance(found.obstacle, Waiting)
+    assert "exceeded quota" in found.obstacle.message
+    assert found.operation is not None
+    assert found.operation.blocked_by == (f"c-b-{name[1:]}",)
+
+
+def test_failing_node_of_another_pool_is_restarted_all_the_same() -> None:
+    now, before = desired(config={"queued.max.requests": "9"}), observed(desired())
+    failing = replace(before["c-q-0"], state=NodeState.FAILED)
+    nodes = observed(desired(), q0=failing, b0=rejected(before["c-b-0"]))
+
+    assert [it.node.name for it in roll(now, nodes, view(SPREAD), None, RollTimings()).restarts] == ["c-q-0"]
 
 
 def test_node_that_fails_without_a_roll_is_no_halted_roll() -> None:
