@@ -68,14 +68,15 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 class ApiError(OperatorError):
     """The API server responded with an error.
 
-    ``status`` is the HTTP status; ``reason`` the API's name for it, such as ``Conflict``; ``retry_after_s`` the delay
-    that the server requests before a retry, None without one.
+    ``status`` is the HTTP status; ``reason`` the API's name for it, such as ``Conflict``; ``message`` the server's own;
+    ``retry_after_s`` the delay that the server requests before a retry, None without one.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
+        self.message = message
         self.retry_after_s = retry_after_s
 
     @property

@@ -38,8 +38,18 @@ def compare_quantities(one: int | str, other: int | str) -> int:
     Raises:
         ValueError: one of them is no quantity.
     """
-    first, second = _thousandths(one), _thousandths(other)
+    first, second = thousandths(one), thousandths(other)
     return (first > second) - (first < second)
+
+
+def thousandths(value: int | str) -> Fraction:
+    """Return the amount in thousandths, the smallest unit of most quantities.
+
+    Raises:
+        ValueError: it is no quantity.
+    """
+    number, suffix = _parts(value)
+    return number * (_BINARY[suffix] * 1000 if suffix in _BINARY else _THOUSANDTHS[suffix])
 
 
 def _parts(value: int | str) -> tuple[Fraction, str]:
@@ -47,11 +57,6 @@ def _parts(value: int | str) -> tuple[Fraction, str]:
     if match is None or match[2] not in _BINARY.keys() | _THOUSANDTHS.keys():
         raise ValueError(f"{value!r} is no quantity")
     return Fraction(match[1]), match[2]
-
-
-def _thousandths(value: int | str) -> Fraction:
-    number, suffix = _parts(value)
-    return number * (_BINARY[suffix] * 1000 if suffix in _BINARY else _THOUSANDTHS[suffix])
 
 
 def _decimal(thousandths: Fraction) -> str:

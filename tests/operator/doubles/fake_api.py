@@ -1,6 +1,7 @@
 """An API server in memory, behind the calls of the operator's client."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from ottla_operator.errors import ApiError
@@ -23,6 +24,8 @@ class FakeApi:
         """Namespaces that are being deleted."""
         self.fails_events = False
         self.fails: Exception | None = None
+        self.rejects: tuple[str, ApiError] | None = None
+        """A kind whose creation is rejected, and the error."""
         self.undefined: set[str] = set()
         """Kinds whose CRD is not installed."""
 
@@ -59,6 +62,23 @@ class FakeApi:
             raise ApiError(409, "AlreadyExists", "it is there already")
         self.writes.append(f"create {document['kind']}")
         return self._write(document, "1")
+
+    async def dry_run_create(self, document: Document) -> None:
+        self._fail()
+        if self.rejects is not None and document["kind"] == self.rejects[0]:
+            raise self.rejects[1]
+
+    async def warnings_about(self, document: Document) -> list[Document]:
+        self._fail()
+        return []
+
+    async def patch(self, document: Document, operations: Sequence[Document]) -> Document:
+        there = self._as_read(document)
+        for operation in operations:
+            assert operation["path"] == "/metadata/annotations", "only marks are patched"
+            there["metadata"]["annotations"] = copy.deepcopy(operation["value"])
+        self.writes.append(f"patch {document['kind']}")
+        return self._changed(there)
 
     async def apply(self, document: Document) -> Document:
         known = self.stored.get(self._key(document), {"metadata": {}})["metadata"].get("resourceVersion", "0")

@@ -5,6 +5,7 @@ in their order, and it stops at a pod that lacks a volume of the list.
 """
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ class FakeKubernetes:
     restarts: list[str] = field(default_factory=list)
     orphaning: bool = True
     """Whether the garbage collector removes objects that were deleted without their dependents."""
+    admission: Callable[[Document], ApiError | None] = lambda _: None
+    """Returns why a pod or a claim is rejected."""
     machines: tuple[str, ...] = ("m-0", "m-1", "m-2")
     _uids: int = 0
 
@@ -43,6 +46,24 @@ class FakeKubernetes:
 
     async def create(self, document: Document) -> Document:
         raise NotImplementedError("a cluster's objects are applied")
+
+    async def dry_run_create(self, document: Document) -> None:
+        self._admit(document)
+
+    async def warnings_about(self, document: Document) -> list[Document]:
+        return []
+
+    async def patch(self, document: Document, operations: Sequence[Document]) -> Document:
+        (operation,) = operations
+        kind, name = document["kind"], document["metadata"]["name"]
+        assert operation["path"] == "/metadata/annotations", "only marks are patched"
+        marked = self.stored[kind, name]["metadata"]
+        self._write(f"patch {kind}/{name}", lambda: marked.update(annotations=copy.deepcopy(operation["value"])))
+        return copy.deepcopy(self.stored[kind, name])
+
+    def _admit(self, document: Document) -> None:
+        if (error := self.admission(document)) is not None:
+            raise error
 
     async def apply(self, document: Document) -> Document:
         self._write(f"apply {document['kind']}/{document['metadata']['name']}", lambda: self._apply(document))
@@ -137,15 +158,25 @@ class FakeKubernetes:
         claims = {it["metadata"]["name"]: it for it in spec["volumeClaimTemplates"]}
         for template_name, template in claims.items():
             key = ("PersistentVolumeClaim", f"{template_name}-{name}")
-            self.stored.setdefault(key, self._new("PersistentVolumeClaim", key[1], copy.deepcopy(template)))
+            if key not in self.stored and not self._create("PersistentVolumeClaim", key[1], template):
+                return False
         pod = self.stored.get(("Pod", name))
         if pod is None:
             pod = self._new("Pod", name, copy.deepcopy(spec["template"]))
             pod["spec"]["volumes"] += [
                 {"name": it, "persistentVolumeClaim": {"claimName": f"{it}-{name}"}} for it in claims
             ]
+            if self.admission(pod) is not None:
+                return False
             self.stored["Pod", name] = pod
         return claims.keys() <= {it["name"] for it in pod["spec"]["volumes"]}
+
+    def _create(self, kind: str, name: str, template: Document) -> bool:
+        document = self._new(kind, name, copy.deepcopy(template))
+        if self.admission(document) is not None:
+            return False
+        self.stored[kind, name] = document
+        return True
 
     def _new(self, kind: str, name: str, template: Document) -> Document:
         self._uids += 1

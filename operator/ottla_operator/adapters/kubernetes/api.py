@@ -100,6 +100,21 @@ class KubernetesApi:
             field_manager=FIELD_MANAGER,
         )
 
+    async def dry_run_create(self, document: Document) -> None:
+        """Return if the API server would create the object now: all of its admission runs, and nothing is stored."""
+        path = _path(document["kind"], document["metadata"]["namespace"])
+        await self._request("POST", path, parameters={"fieldManager": FIELD_MANAGER, "dryRun": "All"}, body=document)
+
+    async def warnings_about(self, document: Document) -> list[Document]:
+        """Return the recorded Events of type Warning about this very object, by its uid; the server keeps them briefly.
+
+        Source: AddFieldLabelConversionsForEvent in Kubernetes' pkg/apis/events/v1.
+        """
+        metadata = document["metadata"]
+        parameters = {"fieldSelector": f"type=Warning,regarding.uid={metadata['uid']}", "limit": str(_PAGE_SIZE)}
+        found = await self._request("GET", _path("Event", metadata["namespace"]), parameters=parameters)
+        return list(found["items"])
+
     async def replace(self, document: Document) -> Document:
         """Replace the whole object, unless it was changed since it was read (409 Conflict)."""
         return await self._write("replace", document, document)

@@ -150,6 +150,27 @@ def test_creation_adopts_no_existing_object(server: FakeServer) -> None:
     assert (request["query"], request["body"]) == ({"fieldManager": "ottla-operator"}, TOPIC)
 
 
+def test_dry_run_creates_nothing(server: FakeServer) -> None:
+    ask(server, lambda api: api.dry_run_create(TOPIC))
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("POST", "/apis/ottla.dev/v1/namespaces/kafka/topics")
+    assert request["query"] == {"fieldManager": "ottla-operator", "dryRun": "All"}
+    assert request["body"] == TOPIC
+
+
+def test_warnings_are_those_about_one_object(server: FakeServer) -> None:
+    server.responses = [(200, {"items": [{"reason": "FailedMount"}]})]
+    pod = {"kind": "Pod", "metadata": {"name": "demo-main-0", "namespace": "kafka", "uid": "u-1"}}
+
+    found = ask(server, lambda api: api.warnings_about(pod))
+
+    (request,) = server.requests
+    assert found == [{"reason": "FailedMount"}]
+    assert request["path"] == "/apis/events.k8s.io/v1/namespaces/kafka/events"
+    assert request["query"] == {"fieldSelector": "type=Warning,regarding.uid=u-1", "limit": "500"}
+
+
 def test_status_is_applied_without_spec_only_on_the_version_that_was_read(server: FakeServer) -> None:
     server.responses = [(200, {"stored": True})]
 

@@ -49,6 +49,12 @@ class FakeStore:
         self.stored[key] = {**copy.deepcopy(document), "status": {"added": "by the server"}}
         return self.stored[key]
 
+    async def dry_run_create(self, document: Document) -> None:
+        """Admit everything."""
+
+    async def warnings_about(self, document: Document) -> list[Document]:
+        return []
+
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         self.deleted.append(f"{kind}/{name} {uid}".rstrip())
 
