@@ -61,8 +61,12 @@ def test_operator_has_only_the_permissions_that_it_uses(render: Render) -> None:
         # Those of removed listeners.
         ("certificates", "delete"),
         *((kind, verb) for kind in PRUNED for verb in ("get", "list", "create", "patch", "delete")),
-        *((kind, verb) for kind in ("pods", "persistentvolumeclaims") for verb in ("list", "patch", "delete")),
-        ("events", "create"),
+        *(
+            (kind, verb)
+            for kind in ("pods", "persistentvolumeclaims")
+            for verb in ("list", "create", "patch", "delete")
+        ),
+        *(("events", verb) for verb in ("list", "create")),
     }
 
 

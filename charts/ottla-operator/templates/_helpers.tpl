@@ -77,15 +77,17 @@ annotations:
 - apiGroups: [cert-manager.io]
   resources: [certificates]
   verbs: [get, create, patch, delete]
-# Deleted to restart nodes; patched with the annotation that has a node's rack.
+# Deleted to restart nodes; patched with the annotation that has a node's rack. Created in dry runs only, which have the
+# errors of admission: statefulsets create any pod and claim, so this allows nothing more.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, patch, delete]
-# Patched to grow and to have an owner; deleted if onScaleDown is Delete.
+  verbs: [list, create, patch, delete]
+# Patched to grow and to have an owner; deleted if onScaleDown is Delete; created in dry runs only.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, patch, delete]
+  verbs: [list, create, patch, delete]
+# Those of pods that wait for a volume are read: the cause is in no status.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [list, create]
 {{- end }}

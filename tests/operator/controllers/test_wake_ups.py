@@ -15,6 +15,7 @@ from virtual_time import run
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.controllers.result import ReconcileResult
+from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.planning.steps.topic import AdoptTopic
@@ -22,6 +23,11 @@ from ottla_operator.planning.steps.topic import AdoptTopic
 Document = dict[str, Any]
 Builder = Callable[..., Document]
 OVERLAP_S = 25
+
+
+def controller_key(document: Document) -> ObjectKey:
+    metadata = document["metadata"]
+    return ObjectKey(document["kind"], metadata["namespace"], metadata["name"])
 
 
 def now() -> str:
@@ -67,6 +73,24 @@ def test_previous_password_goes_when_its_overlap_ends(
         return seen
 
     assert run(scenario) == [{1, 2}, {1, 2}, {1}]
+
+
+def test_cluster_whose_pods_are_rejected_recovers_within_seconds(
+    controller: ControllerManager, api: Any, with_cluster: Document
+) -> None:
+    async def scenario() -> tuple[str, str]:
+        async with at_work(controller):
+            key = controller_key(with_cluster)
+            api.rejects = ("Pod", ApiError(403, "Forbidden", "no PriorityClass with name missing was found"))
+            controller.seen(with_cluster)
+            # Long enough for a back-off of a minute.
+            await asyncio.sleep(300)
+            before = api.reasons(key)["Stalled"][1]
+            api.rejects = None
+            await asyncio.sleep(6)
+        return before, api.reasons(key)["Ready"][1]
+
+    assert run(scenario) == ("PodRejected", "PodMissing")
 
 
 @pytest.mark.parametrize(

@@ -92,18 +92,11 @@ class KubernetesApi:
 
     async def create(self, document: Document) -> Document:
         """Create an object (409 AlreadyExists if there is one). A later apply removes none of its fields."""
-        return await self._connection.send(
-            "create",
-            document["kind"],
-            namespace=document["metadata"]["namespace"],
-            body=document,
-            field_manager=FIELD_MANAGER,
-        )
+        return await self._create(document)
 
     async def dry_run_create(self, document: Document) -> None:
         """Return if the API server would create the object now: all of its admission runs, and nothing is stored."""
-        path = _path(document["kind"], document["metadata"]["namespace"])
-        await self._request("POST", path, parameters={"fieldManager": FIELD_MANAGER, "dryRun": "All"}, body=document)
+        await self._create(document, dry_run="All")
 
     async def warnings_about(self, document: Document) -> list[Document]:
         """Return the recorded Events of type Warning about this very object, by its uid; the server keeps them briefly.
@@ -111,8 +104,10 @@ class KubernetesApi:
         Source: AddFieldLabelConversionsForEvent in Kubernetes' pkg/apis/events/v1.
         """
         metadata = document["metadata"]
-        parameters = {"fieldSelector": f"type=Warning,regarding.uid={metadata['uid']}", "limit": str(_PAGE_SIZE)}
-        found = await self._request("GET", _path("Event", metadata["namespace"]), parameters=parameters)
+        selector = f"type=Warning,regarding.uid={metadata['uid']}"
+        found = await self._connection.send(
+            "get", "Event", namespace=metadata["namespace"], field_selector=selector, limit=_PAGE_SIZE
+        )
         return list(found["items"])
 
     async def replace(self, document: Document) -> Document:
@@ -213,6 +208,16 @@ class KubernetesApi:
         except ApiError as error:
             if not error.is_missing:
                 raise
+
+    async def _create(self, document: Document, **options: object) -> Document:
+        return await self._connection.send(
+            "create",
+            document["kind"],
+            namespace=document["metadata"]["namespace"],
+            body=document,
+            field_manager=FIELD_MANAGER,
+            **options,
+        )
 
     async def _write(
         self,

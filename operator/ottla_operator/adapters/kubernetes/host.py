@@ -1,15 +1,18 @@
 """Nodes as pods: a StatefulSet per pool, written by server-side apply; see `model.kubernetes_objects`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from ottla_operator.adapters.kafka.operator_access import operator_access
 from ottla_operator.adapters.kafka.presented_certificates import with_certificates
+from ottla_operator.adapters.kubernetes.admission import find_rejections, is_outdated, marks, write_marks
 from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_adopt
 from ottla_operator.adapters.kubernetes.comparison import covers
 from ottla_operator.adapters.kubernetes.disruption_budget import disruptions_allowed
 from ottla_operator.adapters.kubernetes.external_addresses import read_outside
-from ottla_operator.adapters.kubernetes.pod_state import observed_node
+from ottla_operator.adapters.kubernetes.pod_events import find_warnings
+from ottla_operator.adapters.kubernetes.pod_state import missing_node, observed_node
 from ottla_operator.adapters.kubernetes.racks import PodRacks, find_racks
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.adapters.kubernetes.volume_claims import (
@@ -31,7 +34,7 @@ from ottla_operator.model.objects.disruption import disruption_budget
 from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
 from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
 from ottla_operator.model.objects.pods import FILE_END
-from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import POD_REJECTED, NodeState
 from ottla_operator.ports.object_store import ClusterObjectStore
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
@@ -45,13 +48,19 @@ class KubernetesHost:
     """The `Host` port over the Kubernetes API, for the clusters of one namespace."""
 
     def __init__(
-        self, api: ClusterObjectStore, namespace: str, default_image: str, operator: OperatorPods | None = None
+        self,
+        api: ClusterObjectStore,
+        namespace: str,
+        default_image: str,
+        operator: OperatorPods | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Run clusters of ``namespace``; ``operator`` identifies the operator's own pods in network policies."""
         self._api = api
         self._namespace = namespace
         self._default_image = default_image
         self._operator = operator
+        self._now = now
         self._secret_store = KubernetesSecrets(api, namespace)
         self._children = Children(api, namespace)
         self._claims = Claims(api, namespace)
@@ -90,15 +99,11 @@ class KubernetesHost:
         seen = {
             pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
         }
+        rejections = await self._rejections(objects)
         # The StatefulSet controller will create a missing pod; it needs no step.
-        for name in names:
-            if name not in seen:
-                seen[name] = ObservedNode(
-                    name=name,
-                    state=NodeState.STARTING,
-                    reason="PodMissing",
-                    message="its StatefulSet has not created the pod yet",
-                )
+        seen |= {name: missing_node(name, rejections.get(name, "")) for name in names if name not in seen}
+        seen |= {name: replace(seen[name], rejection=message) for name, message in rejections.items()}
+        seen |= await find_warnings(self._api, pods, seen, self._now())
         for name, (reason, message) in objects.racks.missing.items():
             seen[name] = replace(seen[name], state=NodeState.FAILED, reason=reason, message=message)
         for name, message in objects.claims.lost.items():
@@ -111,8 +116,11 @@ class KubernetesHost:
             # Its value depends on the brokers' view: `limit_disruptions` writes it.
             held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
         differing = [it for it in differences(objects.wanted, objects.found) if it not in held]
+        lacking = {f"StatefulSet/{name.rpartition('-')[0]}" for name in rejections if seen[name].reason == POD_REJECTED}
+        # A StatefulSet that is written is noticed by its controller anyway.
+        marked = [it for it in marks(objects.found, lacking) if it.partition(" ")[2] not in differing]
         return ObservedCluster(
-            outdated=(*differing, *objects.claims.patches, *objects.racks.annotations),
+            outdated=(*differing, *objects.claims.patches, *objects.racks.annotations, *marked),
             nodes=shown,
             claims=objects.claims.observed,
             storage=objects.claims.trouble,
@@ -131,6 +139,7 @@ class KubernetesHost:
             # Pods and claims stay, and the next StatefulSet adopts them; the next reconciliation creates it.
             if not found["metadata"].get("deletionTimestamp"):
                 await self._api.delete_only(found)
+        await write_marks(self._api, objects.found, outdated)
         for name, annotation in objects.racks.annotations.items():
             if name in outdated:
                 await self._api.apply(annotation)
@@ -172,6 +181,27 @@ class KubernetesHost:
             wanted=[*policies, *kubernetes_objects.objects(desired, without)],
             found=found,
         )
+
+    async def _rejections(self, objects: "_ClusterObjects") -> Mapping[str, str]:
+        """Return, by node, why the API server rejects a pod that is missing, or that is to replace another one."""
+        there = {pod["metadata"]["name"]: pod for pod in objects.pods}
+        rejections: dict[str, str] = {}
+        for document in objects.wanted:
+            account = document.get("spec", {}).get("template", {}).get("spec", {}).get("serviceAccountName")
+            # Without its account, which is written first, every pod is rejected.
+            if document["kind"] != "StatefulSet" or f"ServiceAccount/{account}" not in objects.found:
+                continue
+            published = objects.found.get(key_of(document), {"metadata": {}})
+            metadata = {**document["metadata"], "uid": published["metadata"].get("uid", "")}
+            nodes = [it for it in objects.names if it.rpartition("-")[0] == metadata["name"]]
+            rejections |= await find_rejections(
+                self._api,
+                {**document, "metadata": metadata},
+                [it for it in nodes if it not in there and "kind" in published],
+                [pod for it in nodes if (pod := there.get(it)) and is_outdated(pod, document)],
+                objects.claims.names,
+            )
+        return rejections
 
     def _policies(self, cluster: Cluster) -> list[Document]:
         if cluster.network_policy is None:

@@ -1,8 +1,10 @@
-"""The state of a node, from its pod."""
+"""The state of a node, from its pod, or from the lack of one."""
+
+from collections.abc import Iterator
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.objects.metadata import PARTS_ANNOTATION, REVISION_ANNOTATION
-from ottla_operator.ports.nodes import KUBERNETES_NODE_LOST, NodeState, ObservedNode
+from ottla_operator.ports.nodes import KUBERNETES_NODE_LOST, POD_REJECTED, NodeState, ObservedNode
 
 # Reasons of a waiting container that do not occur in a normal start.
 _FAILURES = frozenset(
@@ -20,6 +22,32 @@ _FAILURES = frozenset(
 
 _CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
 """Those after which a container has run, and ended by itself."""
+OOM_KILLED, VOLUME_FULL = "OOMKilled", "VolumeFull"
+"""Reasons in place of `_CRASHES`, which do not name the cause."""
+_FULL = ("No space left on device", "No inodes left on device", "Disk quota exceeded")
+"""ENOSPC and EDQUOT in the log of a broker (`ottla.runtime.disk`)."""
+REASONS = _FAILURES | {
+    KUBERNETES_NODE_LOST,
+    OOM_KILLED,
+    POD_REJECTED,
+    VOLUME_FULL,
+    "Evicted",
+    "NodeNotReady",
+    "PodFailed",
+    "PodMissing",
+    "PodTerminating",
+    "Unschedulable",
+}
+"""Every reason of a node, besides those of Events (`pod_events`), of racks and of lost volumes, and besides rarer ones
+than Evicted that Kubernetes gives a pod that has ended."""
+
+
+def missing_node(name: str, rejection: str) -> ObservedNode:
+    """Return the state of a node without a pod; ``rejection`` is why the API server rejects the pod, if it does."""
+    if rejection:
+        return ObservedNode(name=name, state=NodeState.FAILED, reason=POD_REJECTED, message=rejection)
+    message = "its StatefulSet has not created the pod yet"
+    return ObservedNode(name=name, state=NodeState.STARTING, reason="PodMissing", message=message)
 
 
 def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
@@ -45,8 +73,9 @@ def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
         return ObservedNode(
             name=name, state=NodeState.UNREADY, uid=uid, revision=revision, reason=KUBERNETES_NODE_LOST, message=message
         )
-    reason, message = _trouble(status, conditions)
+    reason, message = _trouble(pod, conditions)
     state = NodeState.UNREADY if _has_been_ready(status, conditions) else NodeState.STARTING
+    cause, end = _former_end(pod)
     return ObservedNode(
         name=name,
         state=NodeState.FAILED if reason else state,
@@ -54,8 +83,8 @@ def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
         revision=revision,
         parts=parts,
         has_crashed=reason in _CRASHES,
-        reason=reason or "NodeNotReady",
-        message=message or "its pod is not ready yet",
+        reason=(cause or reason if reason in _CRASHES else reason) or cause or "NodeNotReady",
+        message=message or (f"its pod is not ready yet; {end}" if end else "its pod is not ready yet"),
     )
 
 
@@ -89,18 +118,65 @@ def _has_been_ready(status: Document, conditions: dict[str, Document]) -> bool:
     return any(changed_at > it.get("startedAt", changed_at) for it in running)
 
 
-def _trouble(status: Document, conditions: dict[str, Document]) -> tuple[str, str]:
+def _trouble(pod: Document, conditions: dict[str, Document]) -> tuple[str, str]:
     """Return reason and message of why a pod cannot start; two empty strings if it can."""
+    status = pod.get("status", {})
     if status.get("phase") == "Failed":
         # Evicted, Preempting, Terminated by a node that shuts down: its StatefulSet creates another pod.
         return status.get("reason") or "PodFailed", status.get("message") or "its pod has ended"
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("reason") == "Unschedulable":
         return "Unschedulable", scheduled.get("message", "")
-    for container in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
+    for container in _containers(status):
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason") in _FAILURES:
-            last = container.get("lastState", {}).get("terminated", {})
-            messages = [waiting.get("message", ""), (last.get("message") or "").strip()]
+            messages = [waiting.get("message", ""), _end_of(container, pod)]
             return waiting["reason"], ": ".join(it for it in messages if it)
     return "", ""
+
+
+def _former_end(pod: Document) -> tuple[str, str]:
+    """Return the cause, if it has a name, and a description of the end of a container that failed last.
+
+    Two empty strings if none has failed.
+    """
+    for container in _containers(pod.get("status", {})):
+        ended = _ended(container)
+        if not ended.get("exitCode"):
+            continue
+        is_full = any(words in ended.get("message", "") for words in _FULL)
+        cause = OOM_KILLED if ended.get("reason") == OOM_KILLED else VOLUME_FULL if is_full else ""
+        return cause, f"container {container.get('name', '')} ended with {_end_of(container, pod)}"
+    return "", ""
+
+
+def _end_of(container: Document, pod: Document) -> str:
+    """Return exit code and last output of the container's last run; empty if it has not ended yet."""
+    ended = _ended(container)
+    if not ended:
+        return ""
+    code = f"exit code {ended['exitCode']}" if "exitCode" in ended else ""
+    if ended.get("reason") == OOM_KILLED:
+        limit = _memory_limit(pod, container.get("name", ""))
+        code = f"{code} ({OOM_KILLED}{f', its memory limit is {limit}' if limit else ''})"
+    return ": ".join(it for it in (code, (ended.get("message") or "").strip()) if it)
+
+
+def _ended(container: Document) -> Document:
+    """Return how the container's last run ended; empty if it has not ended yet."""
+    states = (container.get(it, {}).get("terminated") for it in ("state", "lastState"))
+    return next((it for it in states if it), {})
+
+
+def _memory_limit(pod: Document, name: str) -> str:
+    spec = pod.get("spec", {})
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        if container["name"] == name:
+            return str(((container.get("resources") or {}).get("limits") or {}).get("memory", ""))
+    return ""
+
+
+def _containers(status: Document) -> Iterator[Document]:
+    """Yield the status of each container, in the order of their start."""
+    yield from status.get("initContainerStatuses", [])
+    yield from status.get("containerStatuses", [])

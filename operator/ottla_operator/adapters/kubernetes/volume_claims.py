@@ -38,6 +38,8 @@ class ObservedClaims:
     trouble: Rejected | Underway | None
     lost: Mapping[str, str]
     """By node: a message about a claim whose volume is gone."""
+    names: frozenset[str]
+    """Of all existing claims."""
 
 
 class Claims:
@@ -72,7 +74,11 @@ class Claims:
             if (progress := _growing(claim, volume)) is not None:
                 growing.append(f"{name}: {progress}")
         return ObservedClaims(
-            patches=patches, observed=tuple(observed), trouble=_trouble(self._rejected, growing), lost=lost
+            patches=patches,
+            observed=tuple(observed),
+            trouble=_trouble(self._rejected, growing),
+            lost=lost,
+            names=frozenset(it["metadata"]["name"] for it in found),
         )
 
     async def patch(self, look: ObservedClaims, names: Sequence[str]) -> None:

@@ -127,6 +127,72 @@ def test_state_of_a_failing_pod_names_the_reason(found: Document, state: NodeSta
     assert (node.state, node.reason, node.message) == (state, reason, message)
 
 
+BACK_OFF = "back-off 10s restarting failed container=broker pod=demo-main-0_kafka(u-1)"
+FULL_DISK = "log directory /var/lib/ottla/data is offline with 3 logs: [Errno 28] No space left on device"
+LIMITED = {"containers": [{"name": "broker", "resources": {"limits": {"memory": "256Mi"}}}]}
+CRASHED = {"waiting": {"reason": "CrashLoopBackOff", "message": BACK_OFF}}
+
+
+def ended(code: int, reason: str = "Error", message: str = "") -> Document:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+@pytest.mark.parametrize(
+    ("container", "reason", "message"),
+    [
+        pytest.param(
+            {"state": CRASHED, "lastState": ended(3, message="cannot bind :9092\n")},
+            "CrashLoopBackOff",
+            f"{BACK_OFF}: exit code 3: cannot bind :9092",
+            id="exit-code",
+        ),
+        pytest.param(
+            {"state": CRASHED, "lastState": ended(137, "OOMKilled")},
+            "OOMKilled",
+            f"{BACK_OFF}: exit code 137 (OOMKilled, its memory limit is 256Mi)",
+            id="out-of-memory",
+        ),
+        pytest.param(
+            {"state": CRASHED, "lastState": ended(1, message=FULL_DISK)},
+            "VolumeFull",
+            f"{BACK_OFF}: exit code 1: {FULL_DISK}",
+            id="volume-full",
+        ),
+    ],
+)
+def test_crash_has_exit_code_and_last_output(container: Document, reason: str, message: str) -> None:
+    found = pod(condition("Ready", False), phase="Running", containerStatuses=[{"name": "broker", **container}])
+    node = observed_node({**found, "spec": LIMITED}, has_successor=True)
+
+    assert (node.state, node.reason, node.message) == (NodeState.FAILED, reason, message)
+    assert node.has_crashed
+
+
+@pytest.mark.parametrize(
+    ("container", "reason"),
+    [
+        pytest.param({"state": ended(137, "OOMKilled")}, "OOMKilled", id="just-ended"),
+        pytest.param({**RUNNING[0], "lastState": ended(137, "OOMKilled")}, "OOMKilled", id="started-again"),
+        pytest.param({**RUNNING[0], "lastState": ended(1, message=FULL_DISK)}, "VolumeFull", id="volume-full"),
+        pytest.param({**RUNNING[0], "lastState": ended(1, message="words")}, "NodeNotReady", id="any-other"),
+    ],
+)
+def test_pod_that_is_started_again_has_the_end_of_its_container(container: Document, reason: str) -> None:
+    found = pod(condition("Ready", False), phase="Running", containerStatuses=[{"name": "broker", **container}])
+    node = observed_node({**found, "spec": LIMITED}, has_successor=True)
+
+    assert (node.state is NodeState.FAILED, node.reason) == (False, reason)
+    assert node.message.startswith("its pod is not ready yet; container broker ended with exit code 1")
+
+
+def test_container_that_succeeded_is_no_cause() -> None:
+    done = {"name": "format", "state": ended(0, "Completed")}
+    found = pod(condition("Ready", False), phase="Pending", initContainerStatuses=[done])
+    node = observed_node(found, has_successor=True)
+
+    assert (node.reason, node.message) == ("NodeNotReady", "its pod is not ready yet")
+
+
 def test_terminating_pod_on_a_lost_kubernetes_node_is_not_stopped() -> None:
     node = observed_node(pod(*SILENT, TAINT, deleted=True, phase="Running"), has_successor=False)
 
