@@ -87,6 +87,11 @@ def _roll_early(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "availability_blocker", lambda nodes, view: None)
 
 
+@mutation("a node is restarted although its new pod is rejected", "roll-rejected")
+def _roll_into_rejection(set_attribute: SetAttribute) -> None:
+    set_attribute(rolling, "admission_blocker", lambda nodes, observed: None)
+
+
 @mutation("brokers of two racks are restarted at once", "roll-racks")
 def _roll_racks(set_attribute: SetAttribute) -> None:
     def brokers_that_are_not_needed(due: list[DesiredNode], desired: Any, view: Any) -> list[DesiredNode]:

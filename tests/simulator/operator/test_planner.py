@@ -43,6 +43,7 @@ BRIEFLY = frozenset(
         "shrink-for-good-unanswered",
         "grow-refused-and-unseen",
         "rotation-unanswered",
+        "roll-rejected",
     }
 )
 """Variations of other scenarios: they have fewer faults, unless everything is swept."""
@@ -227,6 +228,17 @@ def test_broken_version_is_tried_on_one_node_and_rolled_back() -> None:
 
     assert len(restarts) == 2
     assert len(set(restarts)) == 1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_roll_waits_while_pods_are_rejected(seed: int) -> None:
+    planner = PlannerRun(BY_NAME["roll-rejected"], seed, Order())
+    outcome = planner.run()
+
+    assert outcome.failure is None, outcome.report()
+    assert planner.state.rejections > 0
+    restarts = [step.what for step in outcome.steps if step.kind is Kind.RESTART]
+    assert sorted(restarts) == ["c-main-0", "c-main-1", "c-main-2"]
 
 
 def test_paused_roll_continues_where_it_was() -> None:

@@ -50,11 +50,15 @@ class ApiFault(Enum):
     """Events are delivered later, in order."""
     WATCHES_BROKEN = "watches broken"
     """Events are never delivered; a list follows."""
+    PODS_REJECTED = "pods rejected"
+    """Admission rejects every new pod. No watch shows the end."""
 
 
 CHANGES = frozenset({ApiFault.CONFLICT, ApiFault.LATE})
 SPELLS = frozenset({ApiFault.AWAY, ApiFault.WATCHES_HELD, ApiFault.WATCHES_BROKEN})
-ALL = frozenset(ApiFault)
+ALL = frozenset(ApiFault) - {ApiFault.PODS_REJECTED}
+"""Those of an API server that works badly."""
+_LASTING = SPELLS | {ApiFault.PODS_REJECTED}
 
 _ERRORS = {
     ApiFault.CONFLICT: (409, "Conflict"),
@@ -94,6 +98,10 @@ class ApiFaults:
     @property
     def loses_events(self) -> bool:
         return self._spell in (ApiFault.AWAY, ApiFault.WATCHES_BROKEN)
+
+    @property
+    def rejects_pods(self) -> bool:
+        return self._spell is ApiFault.PODS_REJECTED
 
     @property
     def strikes(self) -> bool:
@@ -152,7 +160,7 @@ class ApiFaults:
         """Return the fault of this call."""
         if self._spell is ApiFault.AWAY:
             return ApiFault.AWAY
-        kinds = [it for it in self._kinds if it not in SPELLS and (method != "GET" or it not in CHANGES)]
+        kinds = [it for it in self._kinds if it not in _LASTING and (method != "GET" or it not in CHANGES)]
         kinds = [it for it in kinds for _ in range(1 if it is ApiFault.TIMEOUT else TIMEOUTS_EVERY)]
         if (
             self._is_over
@@ -193,7 +201,7 @@ class ApiFaults:
         self._server_loop.create_task(do())
 
     def _begin_spell(self) -> None:
-        spells = [it for it in self._kinds if it in SPELLS]
+        spells = [it for it in self._kinds if it in _LASTING]
         if self._is_over or not spells:
             return
         spell = self._spell = spells[self._random.randrange(len(spells))]
@@ -209,8 +217,9 @@ class ApiFaults:
     def _end_spell(self) -> None:
         if self._spell is not None:
             self._note(f"API: {self._spell.value}: it is over")
-            self._spell = None
-            self._on_watches_mended()
+            ended, self._spell = self._spell, None
+            if ended in SPELLS:
+                self._on_watches_mended()
 
     def _report(self, fault: ApiFault, what: str) -> None:
         self.counts[fault.value] = self.counts.get(fault.value, 0) + 1

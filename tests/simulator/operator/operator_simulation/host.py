@@ -7,7 +7,7 @@ behind.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ottla.errors import OttlaError
@@ -18,7 +18,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster, node_of_name
-from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import POD_REJECTED, NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
 from ottla_operator.ports.volume_claims import ObservedClaim
@@ -58,6 +58,10 @@ class HostState:
     """Number of processes and disks so far."""
     racks: int = 0
     """Number of racks, which hosts are in by turns; 0: no racks."""
+    reported_rejection: str = ""
+    """The last observation's rejection of pods; empty if none was rejected."""
+    rejections: int = 0
+    """Number of observations with one."""
 
     def new_uid(self) -> str:
         self.made += 1
@@ -95,8 +99,10 @@ class HostState:
 class SimulatedHost:
     """One operator process's access to nodes."""
 
-    def __init__(self, state: HostState) -> None:
+    def __init__(self, state: HostState, rejects_pods: Callable[[], bool] = lambda: False) -> None:
+        """``rejects_pods`` tells whether the API server rejects new pods: a stopped node stays so meanwhile."""
         self._state = state
+        self._rejects_pods = rejects_pods
         self._machines = state.machines
         self._image = ""
 
@@ -119,7 +125,9 @@ class SimulatedHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in sorted(self._state.properties) if name.startswith(prefix)]
-        seen = [await self._observe_node(name) for name in names]
+        seen = [self._with_admission(await self._observe_node(name), desired) for name in names]
+        self._state.reported_rejection = next((it.rejection for it in seen if it.rejection), "")
+        self._state.rejections += bool(self._state.reported_rejection)
         return ObservedCluster(
             outdated=tuple(node.name for node in desired.nodes if not self._is_published(node)),
             nodes={node.name: node for node in seen},
@@ -197,6 +205,16 @@ class SimulatedHost:
             message="; ".join(reasons),
         )
 
+    def _with_admission(self, node: ObservedNode, desired: DesiredCluster) -> ObservedNode:
+        """Return the node with the rejection of its pod, if that is missing or is to be replaced."""
+        revisions = {it.name: it.revision for it in desired.nodes}
+        if not self._rejects_pods() or revisions.get(node.name) in (None, node.revision):
+            return node
+        message = f'pods "{node.name}" is forbidden by the simulation'
+        if node.state is NodeState.STOPPED:
+            node = replace(node, state=NodeState.FAILED, reason=POD_REJECTED, message=message)
+        return replace(node, rejection=message)
+
     def _observe_broken(self, name: str, run: Run) -> ObservedNode:
         has_crashed = asyncio.get_running_loop().time() % CRASH_LOOP_S < CRASH_SEEN_S
         return ObservedNode(
@@ -231,7 +249,7 @@ class SimulatedHost:
             del self._state.volumes[name]
 
     def _start(self, node: DesiredNode) -> None:
-        if self._machines.is_running(node.node_id):
+        if self._machines.is_running(node.node_id) or self._rejects_pods():
             return
         properties = self._state.properties[node.name]
         if (rack := self._state.rack_of(node.node_id)) is not None:

@@ -22,6 +22,7 @@ from ottla_operator.model.rolling_policy import RollingPolicy
 from ottla_operator.model.scaling import OnScaleUp
 from ottla_operator.planning.cluster.cordons import CORDONED
 from ottla_operator.planning.cluster.rolling import ROLL_HALTED
+from ottla_operator.ports.nodes import POD_REJECTED
 
 
 class PlannerInvariant(Invariant):
@@ -135,6 +136,18 @@ class BrokenVersionHaltsTheRoll(PlannerInvariant):
                 raise self.fail(f"the rollback image is {good}, and the status says {ready['message']}")
         elif self._halted == generation and self.situation.gets_responses:
             raise self.fail(f"the spec is unchanged, and the status says {ready['reason']}")
+
+
+class RejectedPodsStopNoNode(PlannerInvariant):
+    """No node that serves is restarted after an observation that its new pod, or that of another, is rejected.
+
+    Always strict: while the first node is down without a successor no second one is stopped.
+    """
+
+    def on_step(self, step: StepTaken) -> None:
+        rejection = self.situation.state.reported_rejection
+        if step.kind is Kind.RESTART and rejection and self.situation.serves(step.node_id):
+            raise self.fail(f"{step}, and the API server says {rejection}")
 
 
 class StepsAreRecordedFirst(PlannerInvariant):
@@ -380,6 +393,7 @@ class NothingIsRejected(PlannerInvariant):
     def on_status(self, document: Document) -> None:
         for condition in document["status"].get("conditions", []):
             is_due = condition["reason"] == ROLL_HALTED and condition["observedGeneration"] in self.situation.unworkable
+            is_due |= condition["reason"] == POD_REJECTED and self.situation.state.rejections > 0
             if condition["type"] == "Stalled" and condition["status"] == "True" and not is_due:
                 raise self.fail(f"{document['metadata']['name']}: {condition['reason']}: {condition['message']}")
 
@@ -387,6 +401,7 @@ class NothingIsRejected(PlannerInvariant):
 PLANNER_INVARIANTS: tuple[type[PlannerInvariant], ...] = (
     BrokenVersionHaltsTheRoll,
     OneNodeAtATime,
+    RejectedPodsStopNoNode,
     StepsAreRecordedFirst,
     NothingIsDoneWhilePaused,
     RestartsInTheirWindow,

@@ -42,7 +42,9 @@ class OperatorProcess:
         self._events = ListingState()
         self._held: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         api = SimulatedApi(around.store, around.faults)
-        host = HostBehindApi(WatchedHost(SimulatedHost(around.state), steps), api, around.state)
+        host = HostBehindApi(
+            WatchedHost(SimulatedHost(around.state, lambda: around.faults.rejects_pods), steps), api, around.state
+        )
         self._controller = ControllerManager(
             api,
             lambda _: host,

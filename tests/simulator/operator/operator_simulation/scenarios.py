@@ -350,6 +350,12 @@ SCENARIOS = (
         (cluster(_main(3), **_CHANGED), topic("later", 4, 3, 2)),
         second=Second.HEIR,
     ),
+    Scenario(
+        "roll-rejected",
+        (cluster(_main(3)), _FLIGHTS),
+        (cluster(_main(3), **_CHANGED),),
+        api_faults=frozenset({ApiFault.PODS_REJECTED}),
+    ),
 )
 """Every kind of change that a Cluster, a Topic and a User know."""
 
