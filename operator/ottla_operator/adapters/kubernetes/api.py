@@ -209,14 +209,14 @@ class KubernetesApi:
             if not error.is_missing:
                 raise
 
-    async def _create(self, document: Document, **options: object) -> Document:
+    async def _create(self, document: Document, *, dry_run: str | None = None) -> Document:
         return await self._connection.send(
             "create",
             document["kind"],
             namespace=document["metadata"]["namespace"],
             body=document,
             field_manager=FIELD_MANAGER,
-            **options,
+            dry_run=dry_run,
         )
 
     async def _write(
