@@ -286,7 +286,7 @@ def _restart_any_process(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
 
 
-@mutation("a step is executed before its record is written", "roll", seeds_from=96, seeds_max=110, api_faults=True)
+@mutation("a step is executed before its record is written", "roll", seeds_from=16, seeds_max=30, api_faults=True)
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
     apply = StatusWriter._apply
 
