@@ -24,7 +24,15 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Rejected, Underway, Waiting, is_stalled
+from ottla_operator.model.conditions import (
+    AUTHORITY_CHANGING,
+    AUTHORITY_OVERLAP,
+    Reached,
+    Rejected,
+    Underway,
+    Waiting,
+    is_stalled,
+)
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.timestamps import timestamp
@@ -261,16 +269,16 @@ class Session:
         result = await reconcile()
         done = result.done
         while self._may_yet_settle(result) and loop.time() < deadline:
-            await asyncio.sleep(_ROTATION_POLL_S if isinstance(result.readiness, Underway) else _POLL_S)
+            await asyncio.sleep(_POLL_S if isinstance(result.readiness, Waiting) else _ROTATION_POLL_S)
             result = await reconcile()
             done += result.done
         return replace(result, done=done)
 
     def _may_yet_settle(self, result: ReconcileResult) -> bool:
-        if not isinstance(result.readiness, Underway):
-            return isinstance(result.readiness, Waiting)
-        if result.readiness.reason != AUTHORITY_CHANGING:
+        if isinstance(result.readiness, Waiting):
             return True
+        if result.readiness.reason not in (AUTHORITY_CHANGING, AUTHORITY_OVERLAP):
+            return isinstance(result.readiness, Underway)
         cluster = self._cluster()
         # If the overlap is longer, a later command continues.
         return cluster is not None and cluster.tls is not None and cluster.tls.overlap_s <= self._timeout_s

@@ -89,6 +89,9 @@ class Accepted:
 AUTHORITY_CHANGING = "AuthorityChanging"
 """The reason of a Cluster that waits until all nodes and clients trust a new authority."""
 
+AUTHORITY_OVERLAP = "AuthorityOverlap"
+"""The reason of a Cluster with two trusted authorities in which nothing is left to do until a known time."""
+
 QUORUM_LOST = "QuorumLost"
 """The reason of objects that wait for a leader of the metadata quorum, and of a Cluster without one."""
 

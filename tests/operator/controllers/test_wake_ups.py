@@ -23,6 +23,7 @@ from ottla_operator.planning.steps.topic import AdoptTopic
 Document = dict[str, Any]
 Builder = Callable[..., Document]
 OVERLAP_S = 25
+ALICE = ObjectKey("User", "kafka", "alice")
 
 
 def controller_key(document: Document) -> ObjectKey:
@@ -61,6 +62,8 @@ def test_previous_password_goes_when_its_overlap_ends(
         rotation = {"revision": revision, "overlapSeconds": OVERLAP_S}
         return user_manifest(authentication={"rotation": rotation})  # type: ignore[no-any-return]
 
+    messages: list[str] = []
+
     async def scenario() -> list[set[int]]:
         seen = []
         async with at_work(controller):
@@ -70,9 +73,14 @@ def test_previous_password_goes_when_its_overlap_ends(
             for wait_s in (0, OVERLAP_S - 3, 3):
                 await asyncio.sleep(wait_s)
                 seen.append(set(brokers.scram["alice"]))
+                assert api.reasons(ALICE)["Progressing"] == ("False", "NotProgressing")
+                messages.append(api.message(ALICE))
         return seen
 
     assert run(scenario) == [{1, 2}, {1, 2}, {1}]
+    as_specified = "User:alice (scram-sha-512): 1 rules, 0 limits"
+    during = f"{as_specified}; the previous password is valid until 2026-01-01T00:17:06Z"
+    assert messages == [during, during, as_specified]
 
 
 def test_cluster_whose_pods_are_rejected_recovers_within_seconds(

@@ -76,6 +76,8 @@ class CertificateResult:
     blocker: Waiting | Rejected | None = None
     """Why nodes cannot be started."""
     facts: Document = field(default_factory=dict)
+    wake_at: str = ""
+    """See `CertificatePlan.wake_at`."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Names in the certificate that nodes' Secret has for each listener for clients outside, by listener."""
 
@@ -104,7 +106,9 @@ async def keep_certificates(
         issuer=CertificateIssuer(),
     )
     blocker = None if plan.is_usable else plan.obstacle
-    kept = CertificateResult(obstacle=plan.obstacle, blocker=blocker, facts=plan.facts, names=plan.names)
+    kept = CertificateResult(
+        obstacle=plan.obstacle, blocker=blocker, facts=plan.facts, wake_at=plan.wake_at, names=plan.names
+    )
     if dry_run:
         return replace(kept, planned=plan.steps)
     execution = await execute_for_certificates(plan.steps, keeper.secret_store)

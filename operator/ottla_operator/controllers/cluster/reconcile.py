@@ -16,6 +16,7 @@ from ottla_operator.controllers.operation_record import OperationRecorder
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.model.conditions import (
     AUTHORITY_CHANGING,
+    AUTHORITY_OVERLAP,
     QUORUM_LOST,
     Degradation,
     Halted,
@@ -125,13 +126,13 @@ async def reconcile_cluster(
     except EXPECTED_ERRORS as error:
         facts |= cluster.scaling.facts()
         return ReconcileResult(readiness_of_error(error, f"observe cluster {cluster.name}"), facts, done, is_seen=False)
-    if not plan.steps:
-        cluster = _recorded_after(cluster, plan)
+    cluster = cluster if plan.steps else _recorded_after(cluster, plan)
     facts |= {**cluster.scaling.facts(), **journal.facts(plan.operation)}
     readiness = _readiness(host, observation, plan)
     if isinstance(readiness, Reached | Underway) and observation.desired.image and plan.operation is None:
         facts |= {"image": observation.desired.image, "version": observation.desired.version}
-    return ReconcileResult(readiness, facts, done, degradation=_degradation_after(observation, plan))
+    degradation = _degradation_after(observation, plan)
+    return ReconcileResult(readiness, facts, done, degradation=degradation, wake_at=observation.certificates.wake_at)
 
 
 def _degradation_after(observation: ClusterObservation, plan: Plan) -> Degradation | None:
@@ -190,19 +191,26 @@ def _readiness(host: Host, observation: ClusterObservation, plan: Plan) -> Readi
     readiness = _cluster_readiness(host, observation)
     if not isinstance(readiness, Reached):
         return readiness
-    # All nodes run; only volumes and certificates can be left: what needs the user is reported before what takes time.
+    # All nodes run; only volumes and certificates can be left: what needs the user is reported before what takes time,
+    # and an overlap of two authorities last.
     left = [it for it in (observation.observed.storage, _of_certificates(observation)) if it is not None]
-    return min(left, key=lambda it: isinstance(it, Underway), default=readiness)
+    return min(left, key=lambda it: (isinstance(it, Reached), isinstance(it, Underway)), default=readiness)
 
 
 def _of_certificates(observation: ClusterObservation) -> Readiness | None:
-    """Return the readiness of the certificates of a serving cluster; replacing an authority is not a problem."""
+    """Return the readiness of the certificates of a serving cluster; replacing an authority is not a problem.
+
+    An overlap is not in progress: it can take weeks, in which tools that wait for an object would time out.
+    """
     obstacle = observation.certificates.obstacle
-    if obstacle is not None and obstacle.reason != AUTHORITY_CHANGING:
+    if obstacle is not None and obstacle.reason not in (AUTHORITY_CHANGING, AUTHORITY_OVERLAP):
         return obstacle
     if (waiting := unverified(observation.desired, observation.observed)) is not None:
         return waiting
-    return None if obstacle is None else Underway(obstacle.reason, obstacle.message)
+    if obstacle is None:
+        return None
+    readiness = Reached if obstacle.reason == AUTHORITY_OVERLAP else Underway
+    return readiness(obstacle.reason, obstacle.message)
 
 
 def _cluster_readiness(host: Host, observation: ClusterObservation) -> Readiness:

@@ -244,4 +244,8 @@ def _end_of_overlap(user: User, observed: ObservedUser) -> str:
 
 def _reached(user: User, observed: ObservedUser) -> Reached:
     rules, limits = len(observed.description.acls or ()), len(observed.description.quotas)
-    return Reached("AsSpecified", f"{user.principal} ({user.authentication}): {rules} rules, {limits} limits")
+    message = f"{user.principal} ({user.authentication}): {rules} rules, {limits} limits"
+    # The wait for the end of an overlap is no progress: tools that wait for the object would time out.
+    if end := _end_of_overlap(user, observed):
+        message += f"; the previous password is valid until {end}"
+    return Reached("AsSpecified", message)

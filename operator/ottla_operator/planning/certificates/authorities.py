@@ -159,6 +159,8 @@ class Pauses:
     """Of the phase in which the new authority is trusted, and the old one signs."""
     replaced: timedelta
     """Of the phase in which the new authority signs, and the old one is trusted."""
+    nodes: timedelta = SETTLE
+    """The part of each phase in which nodes may still be reading their files."""
     users: timedelta = USERS_MIN
     """How long each phase waits for Users at most, before its pause."""
 
@@ -207,7 +209,7 @@ def advance_authority(
 
 def _advance_phase(state: AuthorityState, pauses: Pauses, users: Sequence[str], now: str) -> AuthorityState:
     """Return the next state of an authority whose present phase was observed on all nodes."""
-    time, end = instant(now), _end_of_old(state)
+    time = instant(now)
     if users:
         state = replace(state, wait=state.wait.advance(time, users_bound(state, pauses, time)))
         if not state.wait.is_over:
@@ -215,13 +217,18 @@ def _advance_phase(state: AuthorityState, pauses: Pauses, users: Sequence[str], 
     if not state.seen_at or instant(state.seen_at) > time:
         # After the clock jumped back, the pause starts again: it must not last until the clock has caught up.
         return replace(state, seen_at=now)
-    pause = pauses.replaced if state.following is None else pauses.trusted
-    if time < max(instant(state.seen_at) + SETTLE, min(instant(state.seen_at) + pause, end)):
+    if time < pause_end(state, pauses):
         return state
     left_behind = UserSample.of(users) if users else state.left_behind
     if state.following is None:
         return replace(state, previous=(), seen_at="", wait=UserWait(), left_behind=left_behind)
     return replace(state.replaced(), left_behind=left_behind)
+
+
+def pause_end(state: AuthorityState, pauses: Pauses) -> datetime:
+    """Return when the next phase starts; the present one was observed on all nodes (``seen_at``)."""
+    seen_at, pause = instant(state.seen_at), pauses.replaced if state.following is None else pauses.trusted
+    return max(seen_at + SETTLE, min(seen_at + pause, _end_of_old(state)))
 
 
 def users_bound(state: AuthorityState, pauses: Pauses, now: datetime) -> timedelta:

@@ -26,7 +26,7 @@ from ottla_operator.model.cluster_secrets import (
     trusted_entry,
 )
 from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
-from ottla_operator.model.conditions import Rejected, Waiting
+from ottla_operator.model.conditions import AUTHORITY_OVERLAP, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -46,7 +46,6 @@ from ottla_operator.planning.certificates.authorities import (
     advance_authority,
     known_to_nodes,
     state_of,
-    users_bound,
 )
 from ottla_operator.planning.certificates.leaves import Issuer, is_current, leaf_days
 from ottla_operator.planning.certificates.observed import ObservedCertificates, leaf_of_nodes
@@ -74,6 +73,8 @@ class CertificatePlan:
     is_usable: bool = True
     facts: Document = field(default_factory=dict)
     """For the status."""
+    wake_at: str = ""
+    """RFC 3339: when the earliest overlap of two authorities ends; empty if there is none."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Names in the certificate of each listener for clients outside, by listener, once the steps are done."""
 
@@ -146,6 +147,7 @@ class _Planner:
     _steps: list[CertificateStep] = field(default_factory=list)
     _obstacles: list[Waiting | Rejected] = field(default_factory=list)
     _orders: list[OrderCertificate] = field(default_factory=list)
+    _wake_ups: list[str] = field(default_factory=list)
 
     def plan(self) -> CertificatePlan:
         observed, name = self._observed, self._cluster.name
@@ -181,6 +183,7 @@ class _Planner:
             obstacle=self._obstacle(),
             is_usable=is_usable,
             facts={"certificates": list(described(cluster_ca, clients_ca, node, operator, listeners))},
+            wake_at=min(self._wake_ups, default=""),
             names=dict(self._names_outside(node, listeners)),
         )
 
@@ -194,8 +197,12 @@ class _Planner:
                 yield listener.name, facts(found.certificate).names
 
     def _obstacle(self) -> Waiting | Rejected | None:
-        rejected = (it for it in self._obstacles if isinstance(it, Rejected))
-        return next(rejected, self._obstacles[0] if self._obstacles else None)
+        """Return the obstacle to report: a rejection, else what is in progress, else an overlap."""
+        return min(
+            self._obstacles,
+            key=lambda it: (not isinstance(it, Rejected), it.reason == AUTHORITY_OVERLAP),
+            default=None,
+        )
 
     def _reject_shared_key(self, which: str, other: AuthorityState | None) -> None:
         """Reject a user's authority with the key of the ``other`` one: a client could authenticate as a node."""
@@ -229,8 +236,10 @@ class _Planner:
         overlap = timedelta(seconds=wanted.overlap_s)
         # Clients have to read the new cluster CA before a node presents a certificate by it, and their new certificates
         # before the old clients CA is removed.
+        nodes = BLIND if is_blind else SETTLE
         pauses = Pauses(
-            trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE),
+            nodes=nodes,
+            trusted=max(nodes, overlap if is_cluster else SETTLE),
             replaced=SETTLE if is_cluster else max(SETTLE, overlap),
             users=max(USERS_MIN, overlap),
         )
@@ -250,9 +259,9 @@ class _Planner:
             # Nodes have no certificate, and only the new authority can sign one: this cannot wait.
             found = found.replaced()
         if found.is_changing:
-            self._obstacles.append(
-                changing(which, found, unseen, users, users_bound(found, pauses, instant(self._now)))
-            )
+            phase = changing(which, found, unseen, users, pauses, instant(self._now))
+            self._obstacles.append(phase.obstacle)
+            self._wake_ups += filter(None, [phase.wake_at])
         return found
 
     def _unseen(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Final
 
 from ottla_operator.model.timestamps import instant, timestamp
@@ -36,6 +37,14 @@ class UserWait:
         if now < instant(self.at) + bound / _PARTS:
             return self
         return UserWait(at=timestamp(now), quarters=self.quarters + 1)
+
+    def waited(self, now: datetime, bound: timedelta) -> timedelta:
+        """Return how long the wait has been until ``now``, as far as it counts."""
+        return self.quarters * bound / _PARTS + (now - instant(self.at))
+
+    def quarter_ends_at(self, bound: timedelta) -> str:
+        """Return when the present quarter is over, RFC 3339: it takes an observation then."""
+        return timestamp(instant(self.at) + timedelta(seconds=ceil(bound.total_seconds() / _PARTS)))
 
     def ends_at(self, bound: timedelta) -> str:
         """Return when the wait is over, RFC 3339, if an operator runs until then."""
