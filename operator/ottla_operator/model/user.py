@@ -13,15 +13,16 @@ from ottla_operator.model.manifest import Metadata, ObjectKey, referred_cluster
 USER_FINALIZER = "ottla.dev/user"
 """On every User: its entries in the cluster are removed before the object is deleted."""
 
-_RESOURCE_TYPES = {
+# The names of the spec, and what they stand for in the protocol.
+RESOURCE_TYPES = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "cluster": ResourceType.CLUSTER,
     "transactionalId": ResourceType.TRANSACTIONAL_ID,
 }
-_PATTERN_TYPES = {"literal": PatternType.LITERAL, "prefix": PatternType.PREFIXED}
-_PERMISSION_TYPES = {"allow": PermissionType.ALLOW, "deny": PermissionType.DENY}
-_OPERATIONS = {
+PATTERN_TYPES = {"literal": PatternType.LITERAL, "prefix": PatternType.PREFIXED}
+PERMISSION_TYPES = {"allow": PermissionType.ALLOW, "deny": PermissionType.DENY}
+OPERATIONS = {
     "All": Operation.ALL,
     "Read": Operation.READ,
     "Write": Operation.WRITE,
@@ -35,7 +36,7 @@ _OPERATIONS = {
     "IdempotentWrite": Operation.IDEMPOTENT_WRITE,
     "TwoPhaseCommit": Operation.TWO_PHASE_COMMIT,
 }
-_QUOTAS = {
+QUOTAS = {
     "producerByteRate": "producer_byte_rate",
     "consumerByteRate": "consumer_byte_rate",
     "requestPercentage": "request_percentage",
@@ -117,7 +118,7 @@ class User:
             acls=frozenset(
                 acl for rule in spec.get("authorization", {}).get("rules", ()) for acl in _acls(rule, f"User:{name}")
             ),
-            quotas={_QUOTAS[key]: float(value) for key, value in sorted(spec.get("quotas", {}).items())},
+            quotas={QUOTAS[key]: float(value) for key, value in sorted(spec.get("quotas", {}).items())},
             secret_labels=dict(sorted(template.get("labels", {}).items())),
             secret_annotations=dict(sorted(template.get("annotations", {}).items())),
             known_principal=document.get("status", {}).get("principal"),
@@ -134,16 +135,16 @@ def _name(given: str, authentication: str) -> str:
 
 def _acls(rule: Json, principal: str) -> list[Acl]:
     resource = rule["resource"]
-    kind = _RESOURCE_TYPES[resource["type"]]
+    kind = RESOURCE_TYPES[resource["type"]]
     return [
         Acl(
             kind,
             CLUSTER_NAME if kind is ResourceType.CLUSTER else resource["name"],
-            _PATTERN_TYPES[resource.get("patternType", "literal")],
+            PATTERN_TYPES[resource.get("patternType", "literal")],
             principal,
             rule.get("host", "*"),
-            _OPERATIONS[operation],
-            _PERMISSION_TYPES[rule.get("type", "allow")],
+            OPERATIONS[operation],
+            PERMISSION_TYPES[rule.get("type", "allow")],
         )
         for operation in rule["operations"]
     ]

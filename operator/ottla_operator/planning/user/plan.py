@@ -189,7 +189,7 @@ def _credential(user: User, observed: ObservedUser, draw: Draw, now: str) -> Cre
     in_use = observed.description.scram
     new = Credential(
         password=password or "".join(_LETTERS[draw(len(_LETTERS))] for _ in range(PASSWORD_SIZE)),
-        mechanism=ScramMechanism.SCRAM_SHA_512,
+        mechanism=_mechanism(in_use, is_adopted=known is None and observed.given_password is not None),
         iterations=_iterations({*in_use.values(), *([known.iterations] if known else [])}, draw),
         revision=user.rotation,
     )
@@ -203,6 +203,12 @@ def _credential(user: User, observed: ObservedUser, draw: Draw, now: str) -> Cre
         previous_iterations=known.iterations,
         previous_until=timestamp(until),
     )
+
+
+def _mechanism(in_use: Mapping[int, int], *, is_adopted: bool) -> ScramMechanism:
+    """Return the mechanism of a new credential; that of an adopted user, whose clients have its password, stays."""
+    is_kept = is_adopted and set(in_use) == {ScramMechanism.SCRAM_SHA_256}
+    return ScramMechanism.SCRAM_SHA_256 if is_kept else ScramMechanism.SCRAM_SHA_512
 
 
 def _iterations(others: set[int], draw: Draw) -> int:

@@ -98,6 +98,24 @@ def test_given_password_is_the_password(given: User) -> None:
     assert password(settled(given, observed(password="open sesame"))) == "open sesame"
 
 
+@pytest.mark.parametrize(
+    ("in_use", "kept"),
+    [({1: 4096}, 1), ({2: 4096}, 2), ({1: 4096, 2: 4096}, 2), ({}, 2)],
+    ids=["sha-256", "sha-512", "both", "new"],
+)
+def test_adopted_user_with_a_given_password_keeps_its_mechanism(given: User, in_use: dict[int, int], kept: int) -> None:
+    good = settled(given, observed(scram=in_use, password="open sesame"))
+
+    assert set(good.description.scram) == {kept}
+    assert plan(given, good, seed=2) == Plan()
+
+
+def test_user_whose_password_the_operator_creates_has_sha_512(user_manifest: Builder) -> None:
+    good = settled(User.parse(user_manifest()), observed(scram={1: 4096}))
+
+    assert set(good.description.scram) == {2}
+
+
 def test_changed_given_password_is_adopted(given: User) -> None:
     good = settled(given, observed(password="one"))
 
