@@ -67,8 +67,13 @@ def exit_code_of(error: OttlaError) -> ExitCode:
     return ExitCode.TIMEOUT if type(error).__name__ in _NO_RESPONSE_ERRORS else ExitCode.ERROR
 
 
+def is_not_allowed(error: KafkaError) -> bool:
+    """Tell whether the user lacks a right."""
+    return error.code in _NOT_ALLOWED
+
+
 def advice_on(error: OttlaError) -> str | None:
     """Return a remedy for a failure whose message has none; None if there is nothing to add."""
-    if isinstance(error, KafkaError) and error.code in _NOT_ALLOWED:
+    if isinstance(error, KafkaError) and is_not_allowed(error):
         return "`ottla doctor` (--topic, --group) shows this user's permissions; `ottla acl add` allows more"
     return None

@@ -24,6 +24,7 @@ SECTIONS = {
         "apply": Entry("ottla.cli.manifests:apply", "Apply manifests"),
         "get": Entry("ottla.cli.manifests:get", "Show stored objects and their status"),
         "delete": Entry("ottla.cli.manifests:delete", "Delete objects"),
+        "export": Entry("ottla.cli.export:export", "Write the manifests of a running cluster"),
     },
     "Topics and records": {
         "topic": Entry("ottla.cli.topic:topic", "Create, list, describe, alter, delete topics"),

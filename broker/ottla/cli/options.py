@@ -177,6 +177,14 @@ class RemoteBrokers(ABC):
     def client_properties(self) -> Path | None:
         """Return the properties to connect with; None if none are needed. Raises `OttlaError` if they are missing."""
 
+    @abstractmethod
+    def cluster_identity(self) -> tuple[str, str]:
+        """Return namespace and name of their Cluster object; raises `OttlaError` if it cannot be found."""
+
+    @abstractmethod
+    def objects(self, resource: str) -> "list[dict[str, Any]]":
+        """Return the objects of every namespace that may refer to the Cluster; raises `OttlaError` if it cannot."""
+
 
 def default_bootstrap() -> str:
     """Return the address of brokers, from the first of these that has one.

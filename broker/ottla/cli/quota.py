@@ -87,7 +87,7 @@ def set_(*, limits: tuple[str, ...], bootstrap: str, timeout_s: float, **named: 
             raise click.UsageError(f"{key} takes a number, not {text!r}") from None
     entity = _entity(named)
     ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_client_quotas({entity: wanted}))
-    talk(f"{_in_words(entity)}: {', '.join(limits)}")
+    talk(f"{entity_in_words(entity)}: {', '.join(limits)}")
 
 
 @quota.command(
@@ -107,11 +107,11 @@ def remove(*, keys: tuple[str, ...], bootstrap: str, timeout_s: float, **named: 
         gone = [key for key in present if not keys or key in keys]
         missing = sorted(set(keys) - set(present))
         if missing or not gone:
-            raise NotFoundError(f"{_in_words(entity)} has no limit {', '.join(missing)}".rstrip())
+            raise NotFoundError(f"{entity_in_words(entity)} has no limit {', '.join(missing)}".rstrip())
         await admin.alter_client_quotas({entity: dict.fromkeys(gone)})
         return gone
 
-    talk(f"{_in_words(entity)}: removed {', '.join(ask_brokers(bootstrap, timeout_s, conversation))}")
+    talk(f"{entity_in_words(entity)}: removed {', '.join(ask_brokers(bootstrap, timeout_s, conversation))}")
 
 
 def _entity(named: dict[str, str | None]) -> "QuotaEntity":
@@ -127,5 +127,6 @@ def _shown(name: str | None) -> str | None:
     return "<default>" if name == "" else name
 
 
-def _in_words(entity: "QuotaEntity") -> str:
+def entity_in_words(entity: "QuotaEntity") -> str:
+    """Return the entity of a quota for messages, as ``user alice, client-id <default>``."""
     return ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity.names().items())

@@ -13,6 +13,7 @@ from ottla.cli.main import run
 NAME = "kubectl ottla"
 _HERE = "ottla.cli.kubernetes"
 FROM_OTTLA = (
+    "export",
     "topic",
     "produce",
     "consume",

@@ -57,6 +57,11 @@ class Target(RemoteBrokers):
         name: str = self.document["metadata"]["name"]
         return name
 
+    @property
+    def namespace(self) -> str:
+        namespace: str = self.document["metadata"]["namespace"]
+        return namespace
+
     def refreshed(self) -> Document:
         """Return the Cluster as it is now."""
         return self.kubectl.get(CLUSTERS, self.name)
@@ -69,7 +74,7 @@ class Target(RemoteBrokers):
                 raise OttlaError(f"Secret {self._user} is not that of a User: it has no entry bootstrap-servers")
             return address
         if self._has_tls:
-            return f"{self.name}-bootstrap.{self.document['metadata']['namespace']}.svc:{_NODES_PORT}"
+            return f"{self.name}-bootstrap.{self.namespace}.svc:{_NODES_PORT}"
         servers: str | None = self.document.get("status", {}).get("bootstrapServers")
         if not servers:
             raise OttlaError(f"Cluster {self.name} has no address yet; kubectl ottla status shows the reason")
@@ -82,6 +87,17 @@ class Target(RemoteBrokers):
         if self._has_tls:
             return self._file(self.kubectl.secret(f"{self.name}-operator"), f"Secret {self.name}-operator")
         return None
+
+    def cluster_identity(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    def objects(self, resource: str) -> list[Document]:
+        """Return the objects in the Cluster's namespace, and in those that it allows."""
+        allowed = self.document["spec"].get("allowedNamespaces", [])
+        if "*" in allowed:
+            return list(self.kubectl.get(resource, "--all-namespaces")["items"])
+        namespaces = sorted({self.namespace, *allowed})
+        return [it for name in namespaces for it in self.kubectl.get(resource, f"--namespace={name}")["items"]]
 
     @property
     def _has_tls(self) -> bool:

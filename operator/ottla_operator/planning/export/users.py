@@ -102,15 +102,15 @@ def _export_user(
 def _inexpressible(user: UserSource, super_users: Collection[str]) -> str | None:
     """Return why no User can have the principal; None if one can."""
     if user.principal == WILDCARD_PRINCIPAL:
-        return "it stands for all users; its entries stay as they are"
+        return "it stands for all users; its entries stay"
     if user.principal in super_users:
-        return "it is a super user of the brokers, which no User can be; it stays as it is"
+        return "it is a super user of the brokers, which no User can be; it stays"
     if not user.principal.startswith(_USER):
-        return "it is no principal of the type User; its entries stay as they are"
+        return "it is no principal of the type User; its entries stay"
     wanted = structural_schema("User")["properties"]["spec"]["properties"]["userName"]
     is_valid = re.fullmatch(wanted["pattern"].strip("^$"), user.name) and len(user.name) <= wanted["maxLength"]
     if not is_valid or user.name.startswith(_USER):
-        return "spec.userName cannot have its name; it stays as it is"
+        return "spec.userName cannot have its name; it stays"
     return None
 
 

@@ -32,7 +32,8 @@ def get(words: list[str]) -> int:
         roll()
     if (ROOT / "PLANS").exists():
         plan()
-    named = [it for it in words[1:-2] if not it.startswith("--selector=")]
+    options = [it for it in words[1:-2] if it.startswith("--")]
+    named = [it for it in words[1:-2] if it not in options]
     if named:
         file = path(words[0], named[0])
         if not file.is_file():
@@ -40,7 +41,10 @@ def get(words: list[str]) -> int:
             return 1
         print(file.read_text())
     else:
-        print(json.dumps({"items": [read(it) for it in sorted((ROOT / words[0]).glob("*.json"))]}))
+        items = [read(it) for it in sorted((ROOT / words[0]).glob("*.json"))]
+        for namespace in (it.removeprefix("--namespace=") for it in options if it.startswith("--namespace=")):
+            items = [it for it in items if it["metadata"]["namespace"] == namespace]
+        print(json.dumps({"items": items}))
     return 0
 
 
