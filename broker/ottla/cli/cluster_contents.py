@@ -42,8 +42,7 @@ async def read_topics(admin: "AdminClient", described: "Sequence[TopicDescriptio
     """
     from ottla_operator.planning.export.topics import TopicSource
 
-    if not described:
-        return []
+    # Also without a topic: to a user without rights, brokers show none.
     with _needing("Describe on the cluster"):
         moving = await admin.list_partition_reassignments()
     found = []

@@ -91,15 +91,20 @@ def export(
         return found, await read_principals(admin) if "user" in chosen else None
 
     topics, principals = ask_brokers(bootstrap, timeout_s, read)
-    names = _topic_names([it.name for it in topics if it.name not in managed.topics], managed)
-    exported = [export_topic(it, names[it.name], destination) for it in topics if it.name in names]
+    new_topics = [it for it in topics if it.name not in managed.topics]
+    names = _topic_names([it.name for it in new_topics], managed)
+    exported = [export_topic(it, names[it.name], destination) for it in new_topics]
+    left_out = [f"{len(topics) - len(new_topics)} topics"]
     if principals is not None:
         users = [it for it in principals.users if it.principal not in managed.principals]
         exported += export_users(users, destination, super_users=principals.super_users, taken=managed.names["user"])
         exported += _other_quotas(principals)
+        left_out.append(f"{len(principals.users) - len(users)} users")
         if not principals.has_authorizer:
             talk("brokers have no authorizer: users have no rules")
-    _tell(exported, managed)
+    if remote is not None:
+        talk(f"left out, because they have an object: {', '.join(left_out)}")
+    _tell(exported)
     click.echo("\n".join(_text(exported, bootstrap)), nl=bool(exported))
 
 
@@ -169,11 +174,9 @@ def _other_quotas(principals: "Principals") -> "Iterator[Exported]":
         yield Exported(document=None, hints=tuple(sorted(shown)), warnings=(warning,))
 
 
-def _tell(exported: "Sequence[Exported]", managed: _Managed) -> None:
+def _tell(exported: "Sequence[Exported]") -> None:
     for warning in (it for one in exported for it in one.warnings):
         talk(f"warning: {escape_unprintable(warning)}")
-    if managed.topics or managed.principals:
-        talk(f"left out: {len(managed.topics)} topics and {len(managed.principals)} users that have an object already")
     count = sum(one.document is not None for one in exported)
     talk(f"{count} manifests" if count else "there is nothing to export")
 

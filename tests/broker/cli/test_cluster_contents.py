@@ -107,8 +107,10 @@ def test_replicas_are_those_after_a_reassignment() -> None:
     assert [it.replicas for it in found] == [(2,), (1,)]
 
 
-def test_without_a_topic_nothing_is_requested() -> None:
-    assert topics_of(FakeAdmin(list_partition_reassignments=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), []) == []
+def test_empty_list_of_topics_for_lack_of_rights_is_an_error() -> None:
+    assert topics_of(FakeAdmin(), []) == []
+    with pytest.raises(KafkaError, match="lacks the right to Describe on the cluster"):
+        topics_of(FakeAdmin(list_partition_reassignments=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), [])
 
 
 def test_principals_are_those_with_a_password_entries_or_limits() -> None:

@@ -41,7 +41,7 @@ def test_objects_are_of_the_cluster_and_its_namespace(exported: Any) -> None:
     assert [it.rpartition("-")[0] or it for it in names(documents)] == ["managed", "far", "free", "alice", "bob"]
     assert {it["metadata"]["namespace"] for it in documents} == {"default"}
     assert all(it["spec"]["clusterRef"] == {"name": "demo"} for it in documents)
-    assert said == [NO_RULES, "5 manifests"]
+    assert said == [NO_RULES, "left out, because they have an object: 0 topics, 0 users", "5 manifests"]
 
 
 def test_object_of_another_namespace_refers_to_the_clusters(exported: Any) -> None:
@@ -71,7 +71,7 @@ def test_what_has_an_object_is_left_out_and_its_name_is_not_used(
     assert topic["spec"]["topicName"] == "free"
     assert topic["metadata"]["name"].startswith("free-"), "the object free is of another Cluster"
     assert user["metadata"]["name"] == "bob"
-    assert said == [NO_RULES, "left out: 2 topics and 1 users that have an object already", "2 manifests"]
+    assert said == [NO_RULES, "left out, because they have an object: 2 topics, 1 users", "2 manifests"]
 
 
 def test_object_of_a_namespace_that_is_not_allowed_does_not_count(exported: Any, forwarded: Any) -> None:
