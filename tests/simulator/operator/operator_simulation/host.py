@@ -100,7 +100,7 @@ class SimulatedHost:
     """One operator process's access to nodes."""
 
     def __init__(self, state: HostState, rejects_pods: Callable[[], bool] = lambda: False) -> None:
-        """``rejects_pods`` tells whether the API server rejects new pods: a stopped node stays so meanwhile."""
+        """``rejects_pods`` returns whether the API server rejects new pods: a stopped node stays so meanwhile."""
         self._state = state
         self._rejects_pods = rejects_pods
         self._machines = state.machines
