@@ -12,6 +12,7 @@ says neither which test failed nor that one did.
 import contextlib
 import datetime
 import faulthandler
+import gc
 import io
 import ipaddress
 import itertools
@@ -57,6 +58,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     os.close(config.stash[_stderr])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from traversing collected tests, while their number grows and while they run.
+
+    Each worker collects all of them: 22,000 took 40 s of CPU, 15 of these in the garbage collector.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

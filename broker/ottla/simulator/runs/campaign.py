@@ -23,11 +23,14 @@ _SEEDS = 2**31
 @contextmanager
 def sparing_the_collector() -> Iterator[None]:
     """Keep the garbage collector from traversing loaded modules, as in a node's process."""
+    # A process that has frozen objects of its own, as that of tests, keeps them frozen.
+    had_frozen = gc.get_freeze_count() > 0
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not had_frozen:
+            gc.unfreeze()
 
 
 def simulate(seed: int, minutes: float) -> Outcome:
