@@ -76,13 +76,20 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    with _ended_if_stuck(item):
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    # Once for each test, not for each phase: it starts a thread, whose end has to be waited for on busy cores.
+    _end_if_stuck(item)
+    try:
         return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
-# Once for each phase: after a failure pytest's own plugin cancels the time-out that is set.
-pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    # After a failure pytest's own plugin cancels the time-out that is set: this one is for the rest of the test.
+    if isinstance(node, pytest.Item):
+        _end_if_stuck(node)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -99,16 +106,12 @@ def _end_of(text: str) -> str:
     return text if cut <= 0 else f"[{cut:,} characters are cut]\n{text[cut:]}"
 
 
-@contextlib.contextmanager
-def _ended_if_stuck(item: pytest.Item) -> Iterator[None]:
+def _end_if_stuck(item: pytest.Item) -> None:
+    """End this process when the test takes far longer than its time limit from now on."""
     marker = item.get_closest_marker("timeout")
     limit_s = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
     if limit_s:
         faulthandler.dump_traceback_later(limit_s * STUCK_AFTER, file=item.config.stash[_stderr], exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session", autouse=True)

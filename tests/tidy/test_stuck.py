@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent.parent
 
 STUCK = """
@@ -22,10 +24,33 @@ def test_is_stuck():
         assert ctypes.CDLL(None).pthread_mutex_lock(mutex) == 0
 """
 
+STUCK_AFTER_A_FAILURE = """
+import ctypes
+import pytest
 
-def test_stuck_test_ends_the_run_and_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def mutex():
+    yield
+    mutex = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        assert ctypes.CDLL(None).pthread_mutex_lock(mutex) == 0
+
+@pytest.mark.timeout(1)
+def test_fails(mutex):
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        pytest.param(STUCK, "in test_is_stuck", id="test"),
+        pytest.param(STUCK_AFTER_A_FAILURE, "in mutex", id="fixture-of-a-failed-test"),
+    ],
+)
+def test_stuck_test_ends_the_run_and_is_named(tmp_path: Path, source: str, place: str) -> None:
     stuck = tmp_path / "test_stuck.py"
-    stuck.write_text(STUCK)
+    stuck.write_text(source)
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:randomly", "-p", "no:cacheprovider", str(stuck)],
@@ -38,5 +63,5 @@ def test_stuck_test_ends_the_run_and_is_named(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "1 passed" not in done.stdout
-    assert "in test_is_stuck" in done.stderr
+    assert place in done.stderr
     assert "Timeout (" in done.stderr
