@@ -1,8 +1,9 @@
 """An API server in memory, behind the calls of the operator's client."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
+
+from document_copies import copy_document
 
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
@@ -30,7 +31,7 @@ class FakeApi:
         """Kinds whose CRD is not installed."""
 
     def put(self, document: Document, **metadata: Any) -> Document:
-        document = copy.deepcopy(document)
+        document = copy_document(document)
         document["metadata"] = {
             "namespace": "kafka",
             "uid": f"uid-{document['metadata']['name']}",
@@ -45,14 +46,14 @@ class FakeApi:
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
         self._fail()
-        return copy.deepcopy(self.stored.get(ObjectKey(kind, namespace, name)))
+        return copy_document(self.stored.get(ObjectKey(kind, namespace, name)))
 
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
         self._fail()
         if kind in self.undefined:
             raise ApiError(404, "NotFound", "404 page not found")
         return [
-            copy.deepcopy(it)
+            copy_document(it)
             for key, it in self.stored.items()
             if key.kind == kind and namespace in ("", key.namespace)
         ]
@@ -76,7 +77,7 @@ class FakeApi:
         there = self._as_read(document)
         for operation in operations:
             assert operation["path"] == "/metadata/annotations", "only marks are patched"
-            there["metadata"]["annotations"] = copy.deepcopy(operation["value"])
+            there["metadata"]["annotations"] = copy_document(operation["value"])
         self.writes.append(f"patch {document['kind']}")
         return self._changed(there)
 
@@ -88,24 +89,24 @@ class FakeApi:
         return self._write(document, str(int(known) + 1))
 
     def _write(self, document: Document, version: str) -> Document:
-        written = copy.deepcopy(document)
+        written = copy_document(document)
         written["metadata"]["resourceVersion"] = version
         self.stored[self._key(document)] = written
-        return copy.deepcopy(written)
+        return copy_document(written)
 
     async def apply_status(self, document: Document, status: Document) -> Document:
         there = self._as_read(document)
         self.writes.append(f"status {document['kind']}")
         # Merged fields have another manager, and stay.
         claim = {key: it for key, it in there.get("status", {}).items() if key == OWNERSHIP_FIELD}
-        there["status"] = claim | copy.deepcopy(status)
+        there["status"] = claim | copy_document(status)
         return self._changed(there)
 
     async def patch_status(self, document: Document, patch: Document) -> Document:
         there = self._as_read(document)
         self.writes.append(f"claim {document['kind']}")
         merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
-        there["status"] = {**there.get("status", {}), **copy.deepcopy(merged)}
+        there["status"] = {**there.get("status", {}), **copy_document(merged)}
         return self._changed(there)
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
@@ -123,7 +124,7 @@ class FakeApi:
     @staticmethod
     def _changed(there: Document) -> Document:
         there["metadata"]["resourceVersion"] = str(int(there["metadata"]["resourceVersion"]) + 1)
-        return copy.deepcopy(there)
+        return copy_document(there)
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         if self.fails_events:

@@ -4,13 +4,13 @@ Merging is that of the OpenAPI schemas (`api_schemas`): a field that no manager 
 only fields that its own manager had alone. Source: Kubernetes API concepts, "server-side apply".
 """
 
-import copy
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from api_schemas import Schema, field_schema, is_atomic, resolved, schema_of
+from document_copies import copy_document
 from fake_api import FakeApi
 
 from ottla_operator.errors import ApiError
@@ -42,7 +42,7 @@ class ManagedApi(FakeApi):
         self._check_version(live, document["metadata"].get("resourceVersion"))
         self.writes.append(f"apply {document['kind']}/{document['metadata']['name']}")
         managers, applied = managers_of(live), values_of(document)
-        merged = copy.deepcopy(live)
+        merged = copy_document(live)
         kept = set().union(applied, *(fields for it, fields in managers.items() if it != OURS))
         for path in sorted(managers.get(OURS, set()) - kept, reverse=True):
             remove_at(merged, path)
@@ -56,7 +56,7 @@ class ManagedApi(FakeApi):
         live = self.stored[self._key(document)]
         self._check_version(live, document["metadata"]["resourceVersion"])
         self.writes.append(f"patch {document['kind']}/{document['metadata']['name']}")
-        patched = copy.deepcopy(live)
+        patched = copy_document(live)
         for operation in operations:
             *above, last = operation["path"].split("/")[1:]
             target = patched
@@ -65,7 +65,7 @@ class ManagedApi(FakeApi):
             if operation["op"] == "remove":
                 del target[last]
             else:
-                target[last] = copy.deepcopy(operation["value"])
+                target[last] = copy_document(operation["value"])
         return self._update(live, patched, _PATCHER)
 
     async def delete_only(self, document: Document) -> None:
@@ -75,13 +75,13 @@ class ManagedApi(FakeApi):
     def edit(self, key: ObjectKey, change: Callable[[Document], object]) -> None:
         """Change an object as a user does with ``kubectl edit``."""
         live = self.stored[key]
-        edited = copy.deepcopy(live)
+        edited = copy_document(live)
         change(edited)
         self._update(live, edited, USER)
 
     def content(self, key: ObjectKey) -> Document:
         """Return an object without versions and managers."""
-        found = copy.deepcopy(self.stored[key])
+        found = copy_document(self.stored[key])
         for name in ("managedFields", "resourceVersion"):
             found["metadata"].pop(name, None)
         return found
@@ -94,7 +94,7 @@ class ManagedApi(FakeApi):
         return self._store(new, live, owned)
 
     def _store(self, document: Document, live: Document, managers: dict[tuple[str, str], set[Path]]) -> Document:
-        written = copy.deepcopy(document)
+        written = copy_document(document)
         add_defaults(written, live)
         check(written, live)
         allocate_ports(written, live, self._allocated)
@@ -108,7 +108,7 @@ class ManagedApi(FakeApi):
         has_changed = {**written, "metadata": {**written["metadata"], "resourceVersion": str(version)}} != live
         written["metadata"]["resourceVersion"] = str(version + has_changed)
         self.stored[self._key(written)] = written
-        return copy.deepcopy(written)
+        return copy_document(written)
 
     @staticmethod
     def _check_version(live: Document, version: str | None) -> None:
@@ -148,7 +148,7 @@ def element_name(schema: Schema, element: Any) -> str:
 def merged_by(schema: Schema, live: Any, applied: Any) -> Any:
     """Return ``live`` with the applied fields."""
     if is_atomic(schema, applied) or type(live) is not type(applied):
-        return copy.deepcopy(applied)
+        return copy_document(applied)
     if isinstance(applied, dict):
         fields = {name: merged_by(field_schema(schema, name), live.get(name), it) for name, it in applied.items()}
         return {**live, **fields}

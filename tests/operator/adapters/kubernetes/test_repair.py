@@ -4,12 +4,12 @@ The API server in memory merges by Kubernetes' OpenAPI schemas, which also name 
 """
 
 import asyncio
-import copy
 from collections.abc import Callable
 from typing import Any
 
 import host_observations
 import pytest
+from document_copies import copy_document
 from managed_api import ManagedApi
 from object_edits import Edit, edits_of
 
@@ -118,11 +118,11 @@ def test_every_field_is_repaired_by_one_reconciliation(
     reconcile: Callable[[], list[str]], managed: ManagedApi, name: str
 ) -> None:
     key = key_of(name)
-    before, written = copy.deepcopy(managed.stored[key]), managed.content(key)
+    before, written = copy_document(managed.stored[key]), managed.content(key)
     wrong: list[str] = []
     edits = [it for it in edits_of(written) if it.field not in NAMES_ANOTHER_OWNER]
     for edit in edits:
-        managed.stored[key] = copy.deepcopy(before)
+        managed.stored[key] = copy_document(before)
         try:
             managed.edit(key, edit.change)
         except ApiError:
