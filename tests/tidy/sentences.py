@@ -88,7 +88,7 @@ def actorless(found: list[Sentence]) -> list[Sentence]:
     return offenders if len(offenders) > SHARE_MAX * len(found) else []
 
 
-def count_by_package() -> dict[str, int]:
-    """Return the number of offenders of each package that has too many."""
-    counts = {package: len(actorless(found)) for package, found in by_package().items()}
+def count_by_package(found: dict[str, list[Sentence]] | None = None) -> dict[str, int]:
+    """Return the number of offenders of each package that has too many; ``found`` is `by_package`'s result."""
+    counts = {package: len(actorless(each)) for package, each in (found or by_package()).items()}
     return {package: count for package, count in counts.items() if count}

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,13 @@ SKIPPED_FOLDERS = {".venv", "build", "dist", "node_modules", "__pycache__"}
 
 DOCSTRING_OWNERS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 QUOTED = re.compile(r"``[^`]*``|`[^`]*`|\"[^\"\n]*\"|“[^”\n]*”")
+# Outside of strings, # starts a comment. `tokenize` finds the same ones, but takes 7 s of CPU for all files, not 0.4.
+STRING_OR_COMMENT = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*"""'''
+    r"""|'''(?:[^'\\]|\\.|'(?!''))*'''"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|#[^\n]*""",
+    re.DOTALL,
+)
 FENCE = re.compile(r"^\s*(```|~~~)")
 
 
@@ -86,21 +92,23 @@ def read_python(text: str) -> PythonSource:
 def comments(text: str) -> Iterator[Passage]:
     """Yield comments; those on consecutive lines, without code on them, are one passage."""
     block: list[str] = []
-    first = previous = 0
-    reader = iter(text.splitlines(keepends=True))
-    for token in tokenize.generate_tokens(lambda: next(reader, "")):
-        if token.type != tokenize.COMMENT:
+    first = previous = position = 0
+    line = 1
+    for token in STRING_OR_COMMENT.finditer(text):
+        if not token.group().startswith("#"):
             continue
-        words = token.string.lstrip("#: ").rstrip()
-        is_alone = not token.line[: token.start[1]].strip()
-        if block and is_alone and token.start[0] == previous + 1:
+        line += text.count("\n", position, token.start())
+        position = token.start()
+        words = token.group().lstrip("#: ").rstrip()
+        is_alone = not text[text.rfind("\n", 0, position) + 1 : position].strip()
+        if block and is_alone and line == previous + 1:
             block.append(words)
         else:
             if block:
                 yield Passage(first, "\n".join(block))
-            block, first = [words], token.start[0]
+            block, first = [words], line
         # A comment behind code never continues on the next line.
-        previous = token.start[0] if is_alone else -1
+        previous = line if is_alone else -1
     if block:
         yield Passage(first, "\n".join(block))
 

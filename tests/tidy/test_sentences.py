@@ -23,7 +23,7 @@ x = 1  # whatever it is
 
 def test_packages_name_the_actor() -> None:
     by_package = sentences.by_package()
-    counts = sentences.count_by_package()
+    counts = sentences.count_by_package(by_package)
     allowed = allowances.allowed("sentences")
 
     risen = allowances.risen(counts, allowed)

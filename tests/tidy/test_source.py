@@ -5,9 +5,11 @@ Each is one test over all files, which names every offender: a test per file wou
 
 import ast
 import re
-import tokenize
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import sources
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "broker/ottla", ROOT / "operator/ottla_operator", ROOT / "spark-on-k8s/ottla_spark"]
@@ -30,40 +32,64 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Facts about a Python file. Several rules read every file; the syntax trees of all would fill the memory."""
+
+    docstring: str | None
+    lengths: list[tuple[str, int]]
+    """The name and the lines of each function."""
+    idle_tests: list[str]
+    """Tests that claim nothing."""
+    imports: frozenset[str]
+    """`from a import b` counts as a and a.b."""
+
+
+@cache
+def read_module(path: Path) -> Module:
+    tree = ast.parse(path.read_text())
+    lengths, idle, imports = [], [], set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lengths.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
+                if path.name.startswith("test_") and node.name.startswith("test_") and not claims_something(node):
+                    idle.append(node.name)
+            case ast.Import():
+                imports.update(alias.name for alias in node.names)
+            case ast.ImportFrom(module=str(module)) if module:
+                imports.add(module)
+                imports.update(f"{module}.{alias.name}" for alias in node.names)
+    return Module(ast.get_docstring(tree), lengths, idle, frozenset(imports))
 
 
 def test_files_and_functions_are_small() -> None:
     long = []
     for path in [*SOURCES, *TESTS]:
-        text = path.read_text()
-        if (lines := text.count("\n")) > FILE_LINES_MAX:
+        if (lines := path.read_text().count("\n")) > FILE_LINES_MAX:
             long.append(f"{relative(path)}: {lines} lines; split it by concept, {FILE_LINES_MAX} are the most")
-        for node in functions(ast.parse(text)):
-            if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX:
-                long.append(f"{relative(path)}: {node.name} has {length} lines; {FUNCTION_LINES_MAX} are the most")
+        for name, length in read_module(path).lengths:
+            if length > FUNCTION_LINES_MAX:
+                long.append(f"{relative(path)}: {name} has {length} lines; {FUNCTION_LINES_MAX} are the most")
 
     assert not long, "\n".join(long)
 
 
 def test_each_module_has_a_docstring() -> None:
-    texts = {path: path.read_text() for path in SOURCES}
-    written = [path for path, text in texts.items() if text.strip() or path.name != "__init__.py"]
+    written = [path for path in SOURCES if path.name != "__init__.py" or path.read_text().strip()]
 
-    silent = [relative(path) for path in written if not ast.get_docstring(ast.parse(texts[path]))]
+    silent = [relative(path) for path in written if not read_module(path).docstring]
 
     assert not silent, "\n".join(silent)
 
 
 def test_no_comment_marks_unfinished_work() -> None:
-    found = []
-    for path in SOURCES:
-        with path.open("rb") as file:
-            comments = [token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
-        found += [f"{relative(path)}: {comment}" for comment in comments if UNFINISHED.search(comment)]
+    found = [
+        f"{relative(path)}: {comment.text}"
+        for path in SOURCES
+        for comment in sources.comments(path.read_text())
+        if UNFINISHED.search(comment.text)
+    ]
 
     assert not found, "\n".join(found)
 
@@ -112,36 +138,20 @@ def test_no_test_folder_is_a_package() -> None:
 
 def test_every_test_claims_something() -> None:
     """A test asserts, expects an exception, names the only ones allowed, or calls a function that checks."""
-    idle = [
-        f"{relative(path)}: {node.name}"
-        for path in TESTS
-        if path.name.startswith("test_")
-        for node in functions(ast.parse(path.read_text()))
-        if node.name.startswith("test_") and not claims_something(node)
-    ]
+    idle = [f"{relative(path)}: {name}" for path in TESTS for name in read_module(path).idle_tests]
 
     assert not idle, "\n".join(idle)
 
 
 def claims_something(test: ast.AST) -> bool:
-    calls = [call.func for call in ast.walk(test) if isinstance(call, ast.Call)]
+    inside = list(ast.walk(test))
+    if any(isinstance(inner, ast.Assert | ast.ExceptHandler) for inner in inside):
+        return True
+    calls = [call.func for call in inside if isinstance(call, ast.Call)]
     # These run something and check nothing.
     checking = [call for call in calls if ast.unparse(call) not in ("asyncio.run", "subprocess.run")]
     names = [getattr(call, "attr", getattr(call, "id", "")) for call in checking]
-    asserts = any(isinstance(inner, ast.Assert | ast.ExceptHandler) for inner in ast.walk(test))
-    return asserts or "raises" in names or any(CLAIM.match(name) for name in names)
-
-
-def imported_modules(path: Path) -> set[str]:
-    """The modules that a file imports; `from a import b` counts as a and a.b."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return "raises" in names or any(CLAIM.match(name) for name in names)
 
 
 def test_every_module_is_reached_from_a_test() -> None:
@@ -155,12 +165,12 @@ def test_every_module_is_reached_from_a_test() -> None:
     entry_points = {name for name in modules if re.match(r"ottla\.(handlers|cli|wire\.messages)\.", name)}
     entry_points |= {name for name in modules if name.endswith("__main__")}
     reached: set[str] = set()
-    frontier = {module for path in TESTS for module in imported_modules(path)} | entry_points
+    frontier = {module for path in TESTS for module in read_module(path).imports} | entry_points
     while frontier:
         name = frontier.pop()
         if name in modules and name not in reached:
             reached.add(name)
-            frontier |= imported_modules(modules[name])
+            frontier |= read_module(modules[name]).imports
     packages = {name.rpartition(".")[0] for name in reached}
     unreached = sorted(name for name in modules if name not in reached | packages and modules[name].read_text().strip())
 
