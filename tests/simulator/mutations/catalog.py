@@ -175,7 +175,7 @@ def _lose_producers(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionLog, "open", classmethod(with_record_reset))
 
 
-@mutation("a broker leads before it has registered again", seeds_max=60)
+@mutation("a broker leads before it has registered again", seeds_max=60, known_seed=3)
 def _lead_at_once(set_attribute: SetAttribute) -> None:
     start = Node.start
 
@@ -189,7 +189,7 @@ def _lead_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(Node, "start", early)
 
 
-@mutation("a broker that lost power stays in sync", seeds_max=60)
+@mutation("a broker that lost power stays in sync", seeds_max=60, known_seed=2)
 def _trust_unclean(set_attribute: SetAttribute) -> None:
     set_attribute(LeaderAndIsrControl, "on_unclean_shutdown", lambda self, broker_id, directories: [])
 
@@ -218,7 +218,7 @@ def _expand_early(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionIsr, "on_expansion_check", propose)
 
 
-@mutation("any living replica may be elected", seeds_max=60)
+@mutation("any living replica may be elected", seeds_max=60, known_seed=2)
 def _elect_any_replica(set_attribute: SetAttribute) -> None:
     elect = PartitionChange._elect
 
@@ -231,7 +231,7 @@ def _elect_any_replica(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionChange, "_elect", unclean)
 
 
-@mutation("fetch sessions are not notified of new records", seeds_max=60)
+@mutation("fetch sessions are not notified of new records", seeds_max=60, known_seed=2)
 def _report_no_sessions(set_attribute: SetAttribute) -> None:
     set_attribute(FetchRound, "_watch", lambda self, session, key, fetched: None)
 
@@ -258,7 +258,7 @@ def _commit_alone(set_attribute: SetAttribute) -> None:
     set_attribute(LeaderState, "_advance", advance)
 
 
-@mutation("the quorum counts replicas of records of earlier epochs", seeds_max=60)
+@mutation("the quorum counts replicas of records of earlier epochs", seeds_max=60, known_seed=2)
 def _commit_by_count(set_attribute: SetAttribute) -> None:
     def advance(self: LeaderState) -> bool:
         voters = self.voters.voters.values()
@@ -283,7 +283,7 @@ def _vote_twice(set_attribute: SetAttribute) -> None:
             set_attribute(module, "grants_without_leader", grants)
 
 
-@mutation("votes are not synced to the disk", seeds_max=100)
+@mutation("votes are not synced to the disk", seeds_max=100, known_seed=2)
 def _lose_votes(set_attribute: SetAttribute) -> None:
     def write(disk: Any, path: str, text: str, *, sync: bool = True) -> None:
         file = disk.open(path, create=True)
@@ -294,7 +294,7 @@ def _lose_votes(set_attribute: SetAttribute) -> None:
     set_attribute(quorum_state_file, "write_text", write)
 
 
-@mutation("the metadata log is not synced before it counts", seeds_max=100)
+@mutation("the metadata log is not synced before it counts", seeds_max=100, known_seed=7)
 def _skip_log_sync(set_attribute: SetAttribute) -> None:
     sync = SimulatedFile.sync
 
@@ -314,7 +314,7 @@ def _delete_young(set_attribute: SetAttribute) -> None:
     set_attribute(partition_log, "deletable_segments", impatient)
 
 
-@mutation("retention leaves one segment less than retention.bytes asks for", seeds_max=60)
+@mutation("retention leaves one segment less than retention.bytes asks for", seeds_max=60, known_seed=3)
 def _delete_one_more(set_attribute: SetAttribute) -> None:
     def excess_bytes(segments: Segments, config: LogConfig) -> int:
         excess = known_excess_bytes(segments, config)
@@ -347,7 +347,9 @@ def _start_late(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionLog, "_apply_retention", late)
 
 
-@mutation("permission results stay cached when entries change", seeds_max=200, seeds_from=3, seeds_step=4)
+@mutation(
+    "permission results stay cached when entries change", seeds_max=200, seeds_from=3, seeds_step=4, known_seed=15
+)
 def _remember_permissions(set_attribute: SetAttribute) -> None:
     class Forgetless(dict[Any, bool]):
         def clear(self) -> None:
@@ -363,7 +365,7 @@ def _remember_permissions(set_attribute: SetAttribute) -> None:
     set_attribute(AclAuthorizer, "publish", publish_and_remember)
 
 
-@mutation("a Produce asks for no permission", seeds_max=200, seeds_from=3, seeds_step=4)
+@mutation("a Produce asks for no permission", seeds_max=200, seeds_from=3, seeds_step=4, known_seed=15)
 def _produce_without_permission(set_attribute: SetAttribute) -> None:
     may = RequestContext.may_on_topic
 

@@ -17,17 +17,17 @@ IN_CONSUMER_GROUPS: dict[str, int] = {"seeds_from": 12, "seeds_step": 16, "seeds
 """The seeds whose runs have a group of the consumer protocol."""
 
 
-@mutation("a partition is assigned while another member owns it", **IN_CONSUMER_GROUPS)
+@mutation("a partition is assigned while another member owns it", known_seed=76, **IN_CONSUMER_GROUPS)
 def _assign_owned_partitions(set_attribute: SetAttribute) -> None:
     set_attribute(ConsumerGroup, "is_owned", lambda self, topic_id, partition: False)
 
 
-@mutation("a partition counts as revoked before the member says so", **IN_CONSUMER_GROUPS)
+@mutation("a partition counts as revoked before the member says so", known_seed=76, **IN_CONSUMER_GROUPS)
 def _revoke_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(Reconciliation, "_still_owns", lambda self, revoked: False)
 
 
-@mutation("sessions of consumers end early", **IN_CONSUMER_GROUPS)
+@mutation("sessions of consumers end early", known_seed=60, **IN_CONSUMER_GROUPS)
 def _end_sessions_early(set_attribute: SetAttribute) -> None:
     set_attribute(ConsumerGroupSettings, "session_timeout_ms", lambda self, group_id: 2_000)
 

@@ -21,7 +21,7 @@ IN_KEYED_TOPICS: dict[str, int] = {"seeds_from": 10, "seeds_step": 16, "seeds_ma
 """The seeds whose runs have a topic from which compaction removes keys."""
 
 
-@mutation("a marker does not make pending offsets visible", **IN_COPIES)
+@mutation("a marker does not make pending offsets visible", known_seed=46, **IN_COPIES)
 def _commit_no_offsets(set_attribute: SetAttribute) -> None:
     set_attribute(OffsetStore, "_commit_pending", lambda self, producer_id, key: None)
 

@@ -21,7 +21,7 @@ def _confirm_before_storing(set_attribute: SetAttribute) -> None:
     set_attribute(PersisterClient, "write", lambda self, key, write: Delayed.of(StateResult(ErrorCode.NONE)))
 
 
-@mutation("a new leader of share groups reads no batches", **IN_SHARE_GROUPS)
+@mutation("a new leader of share groups reads no batches", known_seed=20, **IN_SHARE_GROUPS)
 def _read_no_batches(set_attribute: SetAttribute) -> None:
     read = PersisterClient.read
 
@@ -45,7 +45,7 @@ def _keep_locks(set_attribute: SetAttribute) -> None:
     set_attribute(SharePartition, "expire_locks", expire_nothing)
 
 
-@mutation("acquisition locks time out too early", **IN_SHARE_GROUPS)
+@mutation("acquisition locks time out too early", known_seed=20, **IN_SHARE_GROUPS)
 def _shorten_locks(set_attribute: SetAttribute) -> None:
     set_attribute(ShareGroupSettings, "record_lock_duration_ms", lambda self, group_id: 100)
 

@@ -21,7 +21,7 @@ IN_TRANSACTIONS: dict[str, int] = {"seeds_from": SEEDS_FROM, "seeds_step": 16, "
 """The seeds whose runs have transactions."""
 
 
-@mutation("the end of a transaction does not wait for all of its markers", **IN_TRANSACTIONS)
+@mutation("the end of a transaction does not wait for all of its markers", known_seed=54, **IN_TRANSACTIONS)
 def _complete_early(set_attribute: SetAttribute) -> None:
     finish = MarkerSender._finish_if_written
 
@@ -32,7 +32,7 @@ def _complete_early(set_attribute: SetAttribute) -> None:
     set_attribute(MarkerSender, "_finish_if_written", finish_at_once)
 
 
-@mutation("a new coordinator sends no markers of old decisions", **IN_TRANSACTIONS)
+@mutation("a new coordinator sends no markers of old decisions", known_seed=54, **IN_TRANSACTIONS)
 def _resume_nothing(set_attribute: SetAttribute) -> None:
     on_loaded = TransactionShard.on_loaded
 
@@ -62,12 +62,12 @@ def _hide_aborts(set_attribute: SetAttribute) -> None:
 _NEVER_STARTED = consumer_fetch.AbortedTransaction(producer_id=-1, first_offset=0)
 
 
-@mutation("the transaction index keeps no aborted transaction", **IN_TRANSACTIONS)
+@mutation("the transaction index keeps no aborted transaction", known_seed=22, **IN_TRANSACTIONS)
 def _index_nothing(set_attribute: SetAttribute) -> None:
     set_attribute(TransactionIndex, "append", lambda self, transaction: None)
 
 
-@mutation("every decision becomes a commit", **IN_TRANSACTIONS)
+@mutation("every decision becomes a commit", known_seed=22, **IN_TRANSACTIONS)
 def _commit_all(set_attribute: SetAttribute) -> None:
     prepared = TransactionMetadata.prepared
 
@@ -94,7 +94,7 @@ def _append_unverified(set_attribute: SetAttribute) -> None:
     _verify_nothing(set_attribute)
 
 
-@mutation("ends have no epoch of their own under transaction.version 2", **IN_TRANSACTIONS)
+@mutation("ends have no epoch of their own under transaction.version 2", known_seed=86, **IN_TRANSACTIONS)
 def _keep_epochs(set_attribute: SetAttribute) -> None:
     prepared = TransactionMetadata.prepared
 
