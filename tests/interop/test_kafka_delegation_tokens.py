@@ -15,6 +15,7 @@ import pytest
 from configured_node import OTTLA, format_node
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from tool_host import PROGRAM_FLAGS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -190,7 +191,8 @@ def test_kafka_serves_our_tokens_on_the_same_directory_and_we_serve_those_it_cre
     node.kill()
     own_command = node.command
     libs = os.environ["OTTLA_KAFKA_LIBS"]
-    node.command = ["java", "-Xmx512m", "-cp", f"{libs}/*", "kafka.Kafka", own_command[own_command.index("-c") + 1]]
+    config = own_command[own_command.index("-c") + 1]
+    node.command = ["java", *PROGRAM_FLAGS, "-Xmx512m", "-cp", f"{libs}/*", "kafka.Kafka", config]
     node.start()
     try:
         assert tokens.listed()[ours.token_id] == described

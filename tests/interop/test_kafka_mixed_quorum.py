@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tool_host import PROGRAM_FLAGS
 
-HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 DIRECTORY_IDS = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "KEXY6aqzQY-32P5TStzaFg", 3: "LEXY6aqzQY-32P5TStzaFg"}
 JVM = 1
@@ -55,8 +55,7 @@ class MixedQuorum:
         settings = str(self.settings(node_id))
         command = [sys.executable, "-m", "ottla", "run", "-c", settings]
         if node_id == JVM:
-            log4j = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-            command = ["java", "-Xmx512m", log4j, "-cp", f"{self._libs}/*", "kafka.Kafka", settings]
+            command = ["java", *PROGRAM_FLAGS, "-Xmx512m", "-cp", f"{self._libs}/*", "kafka.Kafka", settings]
         self._processes[node_id] = self._launch(command, self._directory / f"node-{node_id}.out")
 
     def kill(self, node_id: int) -> None:

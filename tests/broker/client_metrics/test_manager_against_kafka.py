@@ -136,7 +136,15 @@ def test_every_response_is_kafkas(seed: int) -> None:
 
     source = Path(__file__).with_name("RunClientMetricsManager.java")
     ran = subprocess.run(
-        ["java", "-Dstdin.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", f"{KAFKA_LIBS}/*", str(source)],
+        [
+            "java",
+            "-XX:TieredStopAtLevel=1",
+            "-Dstdin.encoding=UTF-8",
+            "-Dstdout.encoding=UTF-8",
+            "-cp",
+            f"{KAFKA_LIBS}/*",
+            str(source),
+        ],
         input="\n".join(ours.script),
         check=True,
         capture_output=True,

@@ -44,7 +44,11 @@ def kafka_definitions() -> list[list[str]]:
     """Return the lines of PrintConfigDefs, split."""
     source = Path(__file__).with_name("PrintConfigDefs.java")
     ran = subprocess.run(
-        ["java", "-cp", f"{KAFKA_LIBS}/*", str(source)], check=True, capture_output=True, text=True, timeout=120
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{KAFKA_LIBS}/*", str(source)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     return [line.split("\t") for line in ran.stdout.splitlines()]
 

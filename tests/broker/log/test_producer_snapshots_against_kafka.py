@@ -40,7 +40,13 @@ def test_kafka_loads_the_newest_batch_of_each_producer_and_we_read_what_it_write
     known = [IN_A_TRANSACTION, BEHIND_A_MARKER, ONLY_A_MARKER, LATELY_AGAIN, LONG_GONE]
     (tmp_path / f"{END_OFFSET:020}.snapshot").write_bytes(format_snapshot(known))
 
-    command = ["java", "-cp", f"{KAFKA_LIBS}/*", str(Path(__file__).with_name("KafkaProducerState.java"))]
+    command = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{KAFKA_LIBS}/*",
+        str(Path(__file__).with_name("KafkaProducerState.java")),
+    ]
     arguments = [str(tmp_path), str(END_OFFSET), str(NOW_MS), str(LATER_OFFSET)]
     ran = subprocess.run([*command, *arguments], check=True, capture_output=True, text=True, timeout=120)
 

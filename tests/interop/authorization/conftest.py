@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from jvm_kafka import kafka_libs
 from permission_server import PASSWORDS, Server, eventually, is_listening
+from tool_host import PROGRAM_FLAGS
 
 from ottla.types import Endpoint
 
-HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OURS, KAFKA = "ours", "kafka"
@@ -92,8 +92,7 @@ class Starter:
     def _command(self, kind: str, config: Path) -> Sequence[str]:
         if kind == OURS:
             return [sys.executable, "-m", "ottla", "run", "-c", str(config)]
-        log4j = f"-Dlog4j2.configurationFile={HERE.parent / 'log4j2.properties'}"
-        return ["java", "-Xmx512m", log4j, "-cp", f"{self._libs}/*", "kafka.Kafka", str(config)]
+        return ["java", *PROGRAM_FLAGS, "-Xmx512m", "-cp", f"{self._libs}/*", "kafka.Kafka", str(config)]
 
     def _format(self, config: Path, more: Sequence[str]) -> None:
         command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone", *more]
