@@ -12,6 +12,7 @@ import pytest
 
 from group_node import GroupNode, serve
 from memory_coordinator_log import MemoryCoordinatorLog
+from node_formatting import format_directories
 from ottla.purgatory import Delayed
 from ottla.simulator.world.single_node import RunningNode, World
 
@@ -107,8 +108,7 @@ def run_node(
         config = folder / "server.properties"
         said = {"log.dirs": str(folder / "data"), **properties}
         config.write_text("".join(f"{key}={text}\n" for key, text in said.items()))
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), *formatted]
-        subprocess.run(command, check=True, capture_output=True)
+        format_directories(config, CLUSTER_ID, *formatted)
         node = NodeProcess(folder=folder, launch=launch, log_level=log_level)
         started.append(node)
         node.start()

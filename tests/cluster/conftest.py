@@ -15,6 +15,7 @@ from cluster_ledger import QUIET, Ledger, read_all
 from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
+from node_formatting import format_directories
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import format_uuid
 
@@ -358,8 +359,4 @@ def format_node(cluster: ProcessCluster, node: Process, *, static_voters: bool =
     arguments = ["--initial-controllers", voters] if "controller" in node.roles and not static_voters else []
     for credential in cluster.scram:
         arguments += ["--add-scram", credential]
-    subprocess.run(
-        [sys.executable, "-m", "ottla", "format", "-t", cluster.cluster_id, "-c", str(node.config_path), *arguments],
-        check=True,
-        capture_output=True,
-    )
+    format_directories(node.config_path, cluster.cluster_id, *arguments)

@@ -1,9 +1,10 @@
 """A node with a server.properties of its own: formats its directory, and returns its command for `new_node`."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from node_formatting import format_directories
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 OTTLA = [sys.executable, "-m", "ottla"]
@@ -13,8 +14,7 @@ def format_node(directory: Path, settings: dict[str, str]) -> Path:
     """Write server.properties in ``directory``, format the log directories that it names, and return its path."""
     config = directory / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    command = [*OTTLA, "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
-    subprocess.run(command, check=True, capture_output=True)
+    format_directories(config, CLUSTER_ID, "--standalone")
     return config
 
 

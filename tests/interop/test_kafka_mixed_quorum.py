@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from tool_host import PROGRAM_FLAGS
 
+from node_formatting import format_directories
+
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 DIRECTORY_IDS = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "KEXY6aqzQY-32P5TStzaFg", 3: "LEXY6aqzQY-32P5TStzaFg"}
 JVM = 1
@@ -163,8 +165,7 @@ class MixedQuorum:
         self._run_format(node_id, "--initial-controllers", voters)
 
     def _run_format(self, node_id: int, *args: str) -> None:
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self.settings(node_id))]
-        subprocess.run([*command, *args], check=True, capture_output=True)
+        format_directories(self.settings(node_id), CLUSTER_ID, *args)
 
 
 @pytest.fixture

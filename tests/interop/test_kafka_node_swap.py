@@ -21,6 +21,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 from jvm_kafka import kafka_libs
 
+from node_formatting import format_directories
+
 HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 DIRECTORY_IDS = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "KEXY6aqzQY-32P5TStzaFg", 3: "LEXY6aqzQY-32P5TStzaFg"}
@@ -123,8 +125,7 @@ class SwapCluster:
             "broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
         )
         voters = ",".join(f"{each}@127.0.0.1:{self._ports[each][1]}:{DIRECTORY_IDS[each]}" for each in DIRECTORY_IDS)
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self._settings(node_id))]
-        subprocess.run([*command, "--initial-controllers", voters], check=True, capture_output=True)
+        format_directories(self._settings(node_id), CLUSTER_ID, "--initial-controllers", voters)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from jvm_kafka import kafka_libs
 from permission_server import PASSWORDS, Server, eventually, is_listening
 from tool_host import PROGRAM_FLAGS
 
+from node_formatting import format_directories
 from ottla.types import Endpoint
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -95,8 +96,7 @@ class Starter:
         return ["java", *PROGRAM_FLAGS, "-Xmx512m", "-cp", f"{self._libs}/*", "kafka.Kafka", str(config)]
 
     def _format(self, config: Path, more: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone", *more]
-        subprocess.run(command, check=True, capture_output=True)
+        format_directories(config, CLUSTER_ID, "--standalone", *more)
 
 
 @pytest.fixture(scope="module")

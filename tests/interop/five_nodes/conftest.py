@@ -24,6 +24,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from node_formatting import format_directories
+
 OTTLA_RUN = f"{shlex.quote(sys.executable)} -m ottla run --config {{config}}"
 HOST = "127.0.0.1"
 WITHIN_S = 90
@@ -80,8 +82,7 @@ class FiveNodes:
         for node_id in NODES:
             self.config(node_id).write_text("".join(f"{key}={value}\n" for key, value in self._settings(node_id)))
             first = ["--initial-controllers", voters] if node_id in CONTROLLERS else []
-            command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self.config(node_id))]
-            subprocess.run([*command, *first], check=True, capture_output=True)
+            format_directories(self.config(node_id), CLUSTER_ID, *first)
 
     def _settings(self, node_id: int) -> list[tuple[str, str]]:
         is_controller = node_id in CONTROLLERS
