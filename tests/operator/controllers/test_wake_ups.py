@@ -18,6 +18,7 @@ from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.timestamps import instant
 from ottla_operator.planning.steps.topic import AdoptTopic
 
 Document = dict[str, Any]
@@ -40,7 +41,10 @@ def now() -> str:
 @pytest.fixture
 def controller(api: Any, brokers: Any) -> ControllerManager:
     return ControllerManager(
-        api, lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"), brokers.connect, now=now
+        api,
+        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1", now=lambda: instant(now())),
+        brokers.connect,
+        now=now,
     )
 
 

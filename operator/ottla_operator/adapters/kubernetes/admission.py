@@ -7,21 +7,25 @@ at once that the cause is gone. It needs the permission to create pods and claim
 StatefulSets, which create any pod and claim.
 
 The StatefulSet's controller retries with a back-off of up to 1,000 s (DefaultTypedControllerRateLimiter in client-go).
-So a StatefulSet is marked while it lacks a rejected pod: the removal of the mark lets its controller retry at once.
+So a StatefulSet is marked while it lacks a rejected pod: the removal of the mark lets its controller retry at once. The
+mark is the time since when: a quota that was full rejects the successor of a deleted pod for a moment.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from ottla_operator.adapters.kubernetes.children import key_of
 from ottla_operator.adapters.kubernetes.pod_quota import fits_in_place_of
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import Document
 from ottla_operator.model.objects.metadata import REJECTED_ANNOTATION, REVISION_ANNOTATION
+from ottla_operator.model.timestamps import instant, timestamp, valid_timestamp
 from ottla_operator.ports.object_store import ClusterObjectStore
 
 MARK, UNMARK = "rejected ", "admitted "
 """Prefixes in the names of what `Publish` writes: the mark of a StatefulSet is to be set, or to be removed."""
 _REJECTION_STATUSES = frozenset({400, 403, 422})
+_MOMENT_S = 3
 _UNKNOWN = ('cannot create resource "', "does not support dry run")
 """In errors about the dry run, which tell nothing about the object: without RBAC for it, or with an old webhook."""
 
@@ -108,11 +112,21 @@ def marks(found: Mapping[str, Document], rejected: Collection[str]) -> Iterator[
             yield f"{MARK if key in rejected else UNMARK}{key}"
 
 
-async def write_marks(api: ClusterObjectStore, found: Mapping[str, Document], outdated: Sequence[str]) -> None:
+def is_lasting(stateful_set: Document, now: datetime) -> bool:
+    """Tell whether a pod of the StatefulSet has been rejected for longer than a moment, by its mark."""
+    since = (stateful_set["metadata"].get("annotations") or {}).get(REJECTED_ANNOTATION)
+    if since is None:
+        return False
+    return not valid_timestamp(since) or (now - instant(since)).total_seconds() >= _MOMENT_S
+
+
+async def write_marks(
+    api: ClusterObjectStore, found: Mapping[str, Document], outdated: Sequence[str], now: datetime
+) -> None:
     """Write the `marks` among ``outdated``, unless the StatefulSet was changed since (409 Conflict)."""
     for document in found.values():
         key = key_of(document)
-        for prefix, value in ((MARK, {REJECTED_ANNOTATION: "true"}), (UNMARK, {})):
+        for prefix, value in ((MARK, {REJECTED_ANNOTATION: timestamp(now)}), (UNMARK, {})):
             if f"{prefix}{key}" in outdated:
                 others = document["metadata"].get("annotations") or {}
                 kept = {name: it for name, it in others.items() if name != REJECTED_ANNOTATION}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from ottla_operator.adapters.kafka.operator_access import operator_access
 from ottla_operator.adapters.kafka.presented_certificates import with_certificates
-from ottla_operator.adapters.kubernetes.admission import find_rejections, is_outdated, marks, write_marks
+from ottla_operator.adapters.kubernetes.admission import find_rejections, is_lasting, is_outdated, marks, write_marks
 from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_adopt
 from ottla_operator.adapters.kubernetes.comparison import covers
 from ottla_operator.adapters.kubernetes.disruption_budget import disruptions_allowed
@@ -34,7 +34,7 @@ from ottla_operator.model.objects.disruption import disruption_budget
 from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
 from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
 from ottla_operator.model.objects.pods import FILE_END
-from ottla_operator.ports.nodes import POD_REJECTED, NodeState
+from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.object_store import ClusterObjectStore
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
@@ -99,11 +99,15 @@ class KubernetesHost:
         seen = {
             pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
         }
-        rejections = await self._rejections(objects)
+        rejections, now = await self._rejections(objects), self._now()
+        lasting = {key for key, it in objects.found.items() if is_lasting(it, now)}
+        missing = [name for name in names if name not in seen]
+        seen |= {name: replace(seen[name], rejection=it) for name, it in rejections.items() if name in seen}
         # The StatefulSet controller will create a missing pod; it needs no step.
-        seen |= {name: missing_node(name, rejections.get(name, "")) for name in names if name not in seen}
-        seen |= {name: replace(seen[name], rejection=message) for name, message in rejections.items()}
-        seen |= await find_warnings(self._api, pods, seen, self._now())
+        seen |= {
+            name: missing_node(name, rejections.get(name, ""), is_lasting=_set_of(name) in lasting) for name in missing
+        }
+        seen |= await find_warnings(self._api, pods, seen, now)
         for name, (reason, message) in objects.racks.missing.items():
             seen[name] = replace(seen[name], state=NodeState.FAILED, reason=reason, message=message)
         for name, message in objects.claims.lost.items():
@@ -116,7 +120,7 @@ class KubernetesHost:
             # Its value depends on the brokers' view: `limit_disruptions` writes it.
             held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
         differing = [it for it in differences(objects.wanted, objects.found) if it not in held]
-        lacking = {f"StatefulSet/{name.rpartition('-')[0]}" for name in rejections if seen[name].reason == POD_REJECTED}
+        lacking = {_set_of(name) for name in missing if name in rejections}
         # A StatefulSet that is written is noticed by its controller anyway.
         marked = [it for it in marks(objects.found, lacking) if it.partition(" ")[2] not in differing]
         return ObservedCluster(
@@ -139,7 +143,7 @@ class KubernetesHost:
             # Pods and claims stay, and the next StatefulSet adopts them; the next reconciliation creates it.
             if not found["metadata"].get("deletionTimestamp"):
                 await self._api.delete_only(found)
-        await write_marks(self._api, objects.found, outdated)
+        await write_marks(self._api, objects.found, outdated, self._now())
         for name, annotation in objects.racks.annotations.items():
             if name in outdated:
                 await self._api.apply(annotation)
@@ -242,6 +246,11 @@ class _ClusterObjects:
     wanted: list[Document]
     found: Mapping[str, Document]
     """By `children.key_of`."""
+
+
+def _set_of(node: str) -> str:
+    """Return the StatefulSet of a node, by `key_of`."""
+    return f"StatefulSet/{node.rpartition('-')[0]}"
 
 
 def _is_fixed(wanted: Document, found: Mapping[str, Document], cluster: Cluster) -> bool:

@@ -42,10 +42,17 @@ REASONS = _FAILURES | {
 than Evicted that Kubernetes gives a pod that has ended."""
 
 
-def missing_node(name: str, rejection: str) -> ObservedNode:
-    """Return the state of a node without a pod; ``rejection`` is why the API server rejects the pod, if it does."""
+def missing_node(name: str, rejection: str, *, is_lasting: bool) -> ObservedNode:
+    """Return the state of a node without a pod; ``rejection`` is why the API server rejects the pod, if it does.
+
+    A rejection that is not ``is_lasting`` may be over in a moment, and is no reason for the user to act.
+    """
+    if rejection and is_lasting:
+        return ObservedNode(
+            name=name, state=NodeState.FAILED, reason=POD_REJECTED, message=rejection, rejection=rejection
+        )
     if rejection:
-        return ObservedNode(name=name, state=NodeState.FAILED, reason=POD_REJECTED, message=rejection)
+        return ObservedNode(name=name, state=NodeState.STARTING, reason=POD_REJECTED, message=rejection)
     message = "its StatefulSet has not created the pod yet"
     return ObservedNode(name=name, state=NodeState.STARTING, reason="PodMissing", message=message)
 

@@ -16,7 +16,7 @@ PARTS_ANNOTATION = "ottla.dev/revision-parts"
 """The inputs of a pod's revision, part by part (`model.revision`)."""
 CLUSTER_ID_ANNOTATION = "ottla.dev/cluster-id"
 REJECTED_ANNOTATION = "ottla.dev/pod-rejected"
-"""On a StatefulSet that lacks a pod, because the API server rejects it."""
+"""On a StatefulSet that lacks a pod, because the API server rejects it: since when."""
 RACK_ANNOTATION = "ottla.dev/rack"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kubernetes_validate
@@ -22,6 +23,8 @@ from ottla_operator.ports.cluster_view import QuorumMember
 Document = dict[str, Any]
 Builder = Callable[..., Document]
 PASSES_MAX = 40
+LASTING_PASSES = 4
+"""One a second: a rejection is one of a moment in the first three."""
 NO_CLASS = "no PriorityClass with name missing was found"
 
 
@@ -44,11 +47,14 @@ def reject_claims(document: Document) -> ApiError | None:
     return forbidden(document, words) if document["kind"] == "PersistentVolumeClaim" else None
 
 
+def reject_beyond_three_pods(document: Document) -> ApiError | None:
+    words = "exceeded quota: three, requested: pods=1, used: pods=3, limited: pods=3"
+    return forbidden(document, words) if document["kind"] == "Pod" else None
+
+
 def reject_a_fourth_pod(world: FakeKubernetes) -> Callable[[Document], ApiError | None]:
     def admit(document: Document) -> ApiError | None:
-        used = len(world.uids("Pod"))
-        words = f"exceeded quota: three, requested: pods=1, used: pods={used}, limited: pods=3"
-        return forbidden(document, words) if document["kind"] == "Pod" and used >= 3 else None
+        return reject_beyond_three_pods(document) if len(world.uids("Pod")) >= 3 else None
 
     return admit
 
@@ -62,12 +68,14 @@ class Operator:
         self.manifest = copy.deepcopy(manifest)
         self.manifest["metadata"] |= {"namespace": "kafka", "uid": "u-1"}
         self.manifest["status"] = {"clusterId": brokers.cluster_id, "initialControllers": []}
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
 
     def ask(self, **pool: Any) -> None:
         self.manifest["spec"]["pools"][0].update(copy.deepcopy(pool))
 
     def reconcile(self) -> ReconcileResult:
-        host = KubernetesHost(self.world, "kafka", "ottla/broker:1")
+        self.now += timedelta(seconds=1)
+        host = KubernetesHost(self.world, "kafka", "ottla/broker:1", now=lambda: self.now)
         return asyncio.run(reconcile_cluster(Cluster.parse(self.manifest), host, self.brokers.connect))
 
     def until(self, kind: type) -> ReconcileResult:
@@ -125,8 +133,9 @@ def test_no_second_pod_is_stopped_after_a_rejection(running: Operator) -> None:
     running.world.admission = reject_every_pod
     running.world.tick()
 
-    result = running.until(Halted)
+    result = [running.reconcile() for _ in range(LASTING_PASSES)][-1]
 
+    assert isinstance(result.readiness, Halted)
     assert f'pods "demo-main-1" is forbidden: {NO_CLASS}' in result.readiness.message
     assert running.world.restarts == ["demo-main-1"]
     assert running.is_marked()
@@ -135,6 +144,20 @@ def test_no_second_pod_is_stopped_after_a_rejection(running: Operator) -> None:
     assert not running.is_marked(), "its controller is woken"
     running.until(Reached)
     assert running.world.restarts == ["demo-main-1", "demo-main-2", "demo-main-0"]
+
+
+def test_rejection_of_a_moment_is_waited_for(running: Operator) -> None:
+    running.ask(template={"terminationGracePeriodSeconds": 60})
+    running.until(Waiting)
+    # The quota still counts the deleted pod.
+    running.world.admission = reject_beyond_three_pods
+    running.world.tick()
+
+    results = [running.reconcile() for _ in range(LASTING_PASSES)]
+
+    assert [type(it.readiness) for it in results] == [Waiting, Waiting, Waiting, Halted]
+    assert {it.readiness.reason for it in results} == {"PodRejected"}
+    assert running.world.restarts == ["demo-main-1"]
 
 
 def test_quota_without_space_for_a_fourth_pod_stops_no_roll(running: Operator) -> None:
