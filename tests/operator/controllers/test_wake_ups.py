@@ -2,15 +2,14 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from fake_api import FakeApi
 from fake_brokers import FakeBrokers
 from virtual_time import run
+from working_controller import at_work, loop_now
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controllers.manager import ControllerManager
@@ -32,31 +31,14 @@ def controller_key(document: Document) -> ObjectKey:
     return ObjectKey(document["kind"], metadata["namespace"], metadata["name"])
 
 
-def now() -> str:
-    """Return the time of the loop, which jumps from timer to timer."""
-    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 @pytest.fixture
 def controller(api: Any, brokers: Any) -> ControllerManager:
     return ControllerManager(
         api,
-        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1", now=lambda: instant(now())),
+        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1", now=lambda: instant(loop_now())),
         brokers.connect,
-        now=now,
+        now=loop_now,
     )
-
-
-@asynccontextmanager
-async def at_work(controller: ControllerManager) -> AsyncIterator[None]:
-    """Let a worker reconcile keys within the block."""
-    worker = asyncio.ensure_future(controller.queue.work(controller.reconcile_batch))
-    try:
-        yield
-    finally:
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
 
 
 def test_previous_password_goes_when_its_overlap_ends(
