@@ -7,7 +7,7 @@ import pytest
 
 INVENTORY = "/opt/ottla/share/sbom.cdx.json"
 # A slim Python is about 45 MB; 120 MB is the limit for a whole image.
-ADDED_MB_MAX = 30
+ADDED_MB_MAX = {"broker": 30, "operator": 35}
 COMPRESSED_MB = """
 import tarfile
 
@@ -31,10 +31,10 @@ def test_image_lists_what_is_installed_in_it(namespace: Any, image: str, package
     assert {"ottla", package} <= {it["name"] for it in inventory["components"]}
 
 
-@pytest.mark.parametrize("image", ["broker", "operator"])
+@pytest.mark.parametrize("image", ADDED_MB_MAX)
 def test_image_adds_little_to_its_base(namespace: Any, image: str) -> None:
     name = f"size-{image}"
     namespace.start_pod(name, "/opt/ottla/bin/python", "-c", COMPRESSED_MB, image=f"ottla/{image}:0.1.0")
     added_mb = float(namespace.finish(name))
     print(f"ottla/{image} adds {added_mb:.1f} MB to its base, compressed")
-    assert added_mb < ADDED_MB_MAX
+    assert added_mb < ADDED_MB_MAX[image]
