@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 class ApiObjects:
-    """Reads objects by kubectl's names of their kinds: ``pod``, ``pods``, ``po``, ``cluster.ottla.dev``."""
+    """Reads objects by kubectl's names of their kinds: ``pod``, ``pods``, ``po``, ``Pod``, ``cluster.ottla.dev``."""
 
     def __init__(self) -> None:
         cache_file = Path(tempfile.mkdtemp(prefix="ottla-e2e-")) / "discovered.json"
@@ -31,11 +31,12 @@ class ApiObjects:
         return items
 
     def _resource(self, kind: str) -> Resource:
-        if kind not in self._known:
+        name = kind.lower()
+        if name not in self._known:
             # Definitions may have been installed since.
             self._client.resources.invalidate_cache()
             self._known = _by_name(self._client)
-        return self._known[kind]
+        return self._known[name]
 
 
 def _by_name(client: DynamicClient) -> dict[str, Resource]:
