@@ -77,6 +77,13 @@ class Operator:
     def install(self) -> None:
         chart = ("helm", "upgrade", "--install", RELEASE, "charts/ottla-operator")
         run(*chart, "-n", SYSTEM, "--create-namespace", "--wait", "--set", "rbac.nodes=true,resyncSeconds=60")
+        # The Lease may still name a pod of an earlier installation, until one of the new ones has taken over.
+        names = ("kubectl", "-n", SYSTEM, "get", "pods", "-o", "name")
+        began = time.perf_counter()
+        while f"pod/{self.pod()}" not in run(*names).split():
+            if time.perf_counter() - began > STALLED_S:
+                raise RuntimeError(f"no pod of the operator leads after {STALLED_S} s")
+            time.sleep(0.5)
 
     def pod(self) -> str:
         lease = json.loads(run("kubectl", "-n", SYSTEM, "get", "lease", RELEASE, "-o", "json"))
