@@ -6,6 +6,7 @@ The client is `kubernetes.aio`. Its errors end here: callers see `ApiError`, OSE
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -54,16 +55,15 @@ class Connection:
         self._may_write = may_write
         self._timeout = aiohttp.ClientTimeout(total=request_timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         self._reloading = asyncio.Lock()
-        self._configuration = Configuration()
         self._client: DynamicClient | None = None
         self._resources: dict[str, Resource] = {}
 
     async def open(self) -> None:
         """Load the credentials; nothing is sent."""
-        self._configuration = await self._load()
-        self._configuration.trace_configs = self._trace
+        configuration = await self._load()
+        configuration.trace_configs = self._trace
         # Not awaited, which would discover all kinds of the server, and store them in a shared temporary file.
-        self._client = DynamicClient(ApiClient(self._configuration))
+        self._client = DynamicClient(ApiClient(configuration))
         self._resources = {kind: _resource(self._client, kind) for kind in RESOURCES}
 
     async def close(self) -> None:
@@ -89,25 +89,22 @@ class Connection:
         resource = self._resources[kind].subresources[subresource] if subresource else self._resources[kind]
         place = {key: value for key, value in (("namespace", namespace), ("name", name)) if value}
         what = f"{_METHODS[verb]} {resource.path(**place)}"
-        request = getattr(self._client, verb)
-        if verb != "create":
-            arguments |= place
-        elif namespace:
-            arguments["namespace"] = namespace
+        request = partial(getattr(self._client, verb), resource, **place, **arguments)
 
-        async def attempt() -> Document:
+        async def exchange() -> Document:
             if verb != "get" and not self._may_write():
                 raise LeadershipLostError(f"{what} is not sent: this operator does not lead")
-            return await self._logged_in(lambda: self._exchange(request, resource, what, arguments))
+            return await self._exchange(request, what)
 
-        return await with_retries(attempt, is_repeatable=verb in _REPEATABLE)
+        configuration = self._client.configuration
+        return await with_retries(lambda: self._logged_in(configuration, exchange), is_repeatable=verb in _REPEATABLE)
 
-    async def _logged_in(self, exchange: Callable[[], Awaitable[Document]]) -> Document:
+    async def _logged_in(self, configuration: Configuration, exchange: Callable[[], Awaitable[Document]]) -> Document:
         """Repeat the exchange once with new credentials if the server rejects those in use.
 
         Of several requests that fail with the same credentials, the first one loads new ones for all.
         """
-        used = self._configuration.api_key.get(BEARER)
+        used = configuration.api_key.get(BEARER)
         try:
             return await exchange()
         except ApiError as error:
@@ -115,20 +112,18 @@ class Connection:
                 raise
             rejection = error
         async with self._reloading:
-            if self._configuration.api_key.get(BEARER) == used:
+            if configuration.api_key.get(BEARER) == used:
                 try:
                     fresh = await self._load()
                 except CredentialsError as missing:
                     raise rejection from missing
-                self._configuration.api_key = fresh.api_key
-                self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+                configuration.api_key = fresh.api_key
+                configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
         return await exchange()
 
-    async def _exchange(
-        self, request: Callable[..., Any], resource: Resource, what: str, arguments: dict[str, Any]
-    ) -> Document:
+    async def _exchange(self, request: Callable[..., Any], what: str) -> Document:
         try:
-            response = await request(resource, serialize=False, _request_timeout=self._timeout, **arguments)
+            response = await request(serialize=False, _request_timeout=self._timeout)
             async with response:
                 content = await response.read()
         except ApiException as error:
@@ -141,9 +136,6 @@ class Connection:
         if parsed is None:
             raise OSError(f"the response to {what} at the API server's address is not JSON")
         return parsed
-
-
-UNAUTHORIZED = 401
 
 
 def _resource(client: DynamicClient, kind: str) -> Resource:

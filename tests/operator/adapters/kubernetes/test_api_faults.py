@@ -214,6 +214,17 @@ def test_leadership_lost_between_two_attempts_ends_them(server: HttpApi, waits: 
     assert len(server.requests) == 1
 
 
+def test_leadership_lost_during_another_login_ends_the_write(server: HttpApi) -> None:
+    """New credentials may take long, as those of a plugin: the Lease can end meanwhile."""
+    server.faults = [Fault(method="DELETE", status=401)]
+    leads = [True, False]
+
+    with pytest.raises(LeadershipLostError):
+        ask(server, delete, may_write=lambda: leads.pop(0))
+
+    assert server.count("DELETE", "secrets") == 1
+
+
 def test_replacement_is_rejected_when_the_object_has_changed(server: HttpApi) -> None:
     async def work(api: KubernetesApi) -> None:
         read = await api.get("Secret", "kafka", "x")
