@@ -2,8 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import timedelta
 
 from ottla_operator.adapters.kubernetes.plan_store import KubernetesPlans
 from ottla_operator.controllers.cluster.certificates import CertificateKeeper
@@ -15,10 +13,8 @@ from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.maintenance import window_state
 from ottla_operator.model.manifest import Cluster, ObjectKey
-from ottla_operator.model.timestamps import instant, timestamp
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
-from ottla_operator.ports.nodes import POD_REJECTED
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.runtime.cluster_metrics import ClusterMetrics
 from ottla_operator.runtime.cluster_ownership import (
@@ -34,8 +30,6 @@ from ottla_operator.runtime.members import MemberIndex
 logger = logging.getLogger(__name__)
 
 _OTHER_OPERATOR = "OtherOperator"
-_ADMISSION_INTERVAL = timedelta(seconds=5)
-"""Between two dry runs of a pod that the API server rejects."""
 
 
 class ClusterReconciler:
@@ -104,9 +98,6 @@ class ClusterReconciler:
             windows=window_state(cluster.maintenance_windows, self._now()),
             plans=KubernetesPlans(self._api, cluster.metadata.namespace),
         )
-        if outcome.readiness.reason == POD_REJECTED:
-            # No watch shows that a quota, a policy or a webhook has changed.
-            outcome = replace(outcome, wake_at=timestamp(instant(self._now()) + _ADMISSION_INTERVAL))
         if await self._statuses.write(document, outcome):
             for member in self._index.members_of(cluster.metadata.key):
                 self._mark_dirty(member)
