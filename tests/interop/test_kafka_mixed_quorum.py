@@ -106,16 +106,14 @@ class MixedQuorum:
     def upgrade_to_voters_in_the_log(self) -> None:
         """Upgrade kraft.version; voters send UpdateRaftVoter one fetch timeout after they started to follow a leader.
 
-        Only the upgrade itself shows whether every voter has; until then it is rejected, with nothing changed. So it is
-        by a controller that has just started and has not read the metadata version yet.
+        Only the upgrade itself shows whether every voter has; until then it is rejected, with nothing changed.
         """
-        too_early = "has not reported its support to the leader", "is not supported with the current MetadataVersion"
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
             upgrade = self.tool("kafka-features", "upgrade", "--feature", "kraft.version=1", code=None)
             if upgrade.code == 0:
                 return
-            assert any(words in upgrade.stdout for words in too_early), upgrade
+            assert "has not reported its support to the leader" in upgrade.stdout, upgrade
             time.sleep(0.2)
         pytest.fail("a voter never sent its details to the leader")
 
@@ -128,6 +126,16 @@ class MixedQuorum:
                     return
             time.sleep(0.1)
         pytest.fail(f"node {node_id} does not listen")
+
+    def wait_until_it_serves_tools(self, node_id: int) -> None:
+        """Wait until a controller has read metadata.version: until then Kafka's rejects the requests of tools."""
+        deadline = time.monotonic() + WITHIN_S
+        controller = "--bootstrap-controller", f"127.0.0.1:{self._ports[node_id]}"
+        while time.monotonic() < deadline:
+            if self._kafka_tool("kafka-features", *controller, "describe", code=None).code == 0:
+                return
+            time.sleep(0.2)
+        pytest.fail(f"node {node_id} does not serve tools")
 
     def wait_for_all(self) -> int:
         """Wait until every replica has fetched up to the end of the leader's log; return the leader's node id."""
@@ -216,6 +224,7 @@ def test_static_voters_move_into_the_log_and_kafka_s_controller_joins_them(
         quorum.start(node_id)
     quorum.wait_until_it_listens(JVM)
     quorum.wait_until(lambda rows: [row["Status"] for row in rows if row["NodeId"] == str(JVM)] == ["Observer"])
+    quorum.wait_until_it_serves_tools(JVM)
 
     quorum.upgrade_to_voters_in_the_log()
     quorum.wait_until(lambda rows: all(row["Lag"] == "0" for row in rows))
